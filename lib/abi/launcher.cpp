@@ -163,8 +163,8 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
 // Returns true if the kernel has no TMA copies, or if they can read the packed arguments.
 bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
   for (const program::TensorMap& map : kernel.artifact().maps) {
-    const char* why = runtime::reason_not_mapped(map, slots_);
-    if (!why) continue;
+    const std::string why = runtime::reason_not_mapped(map, slots_);
+    if (why.empty()) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
       log_remark(program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,

@@ -44,9 +44,11 @@ void limit_resources(long seconds, long megabytes) {
   if (megabytes > 0) limit(RLIMIT_AS, bytes, bytes);
   address_space = address_space_limit();
 #endif
-  no_memory = pack_message(kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
-                           {"", std::to_string(address_space >> 20) +
-                                    " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
+  no_memory = pack_message(
+      kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
+      {"", address_space == 0 ? std::string("the system has too little memory")
+                              : "its limit is " + std::to_string(address_space >> 20) +
+                                    " MiB; raise LIGERDSL_COMPILE_MEGABYTES or ulimit -v"});
 }
 
 // Returns true if less than 1/16 of the limit is left. A failure then counts as lack of memory.
@@ -71,8 +73,8 @@ bool memory_is_short() {
   send(pack_message(kAnswerMagic, static_cast<uint64_t>(outcome), {artifact, error}));
 }
 
-// Reports lack of memory, because LLVM and the C++ library crash on some failed allocations. Other
-// crashes end the process as usual.
+// Signal handler. If memory is short, sends the answer for lack of memory, because LLVM and the C++
+// library crash on some failed allocations. Other crashes end the process as usual.
 void on_crash(int signal) {
   if (memory_is_short()) send(no_memory);
   raise(signal);  // SA_RESETHAND: the default action follows when this handler returns
@@ -124,11 +126,21 @@ const ligerdsl_compiler_table* load_compiler(const std::string& path, std::strin
   if (!library) answer(CompileOutcome::no_compiler, "", why ? why : path);
   const auto entry =
       reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
-  if (!entry) answer(CompileOutcome::no_compiler, "", path + " is not a ligerdsl compiler");
+  if (!entry)
+    answer(CompileOutcome::no_compiler, "",
+           "\"" + path + "\" is not a ligerdsl compiler: it has no function " +
+               LIGERDSL_COMPILER_ENTRY);
   const ligerdsl_compiler_table* table = entry();
-  if (table->api_version != LIGERDSL_COMPILER_API_VERSION || build_id != table->build_id)
+  if (table->api_version != LIGERDSL_COMPILER_API_VERSION)
     answer(CompileOutcome::other_build, "",
-           path + " is of build " + table->build_id + ", the library of " + std::string(build_id));
+           "\"" + path + "\" has version " + std::to_string(table->api_version) +
+               " of the compiler interface, the compile worker expects " +
+               std::to_string(LIGERDSL_COMPILER_API_VERSION) +
+               ": install the library, compiler and worker from the same build");
+  if (build_id != table->build_id)
+    answer(CompileOutcome::other_build, "",
+           "\"" + path + "\" is from build " + table->build_id + ", the library from build " +
+               std::string(build_id) + ": install both from the same build");
   return table;
 }
 

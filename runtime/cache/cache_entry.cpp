@@ -40,7 +40,7 @@ int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Returns `text` as one line of the label: without line breaks, at most kMaxLabelBytes / 4 bytes.
+// Returns `text` as one line of the label, without line breaks and cut to kMaxLabelBytes / 4 bytes.
 std::string line(std::string text) {
   std::erase(text, '\n');
   return text.substr(0, kMaxLabelBytes / 4) + "\n";
@@ -56,14 +56,21 @@ CacheLabel parse_label(std::string_view text) {
   return label;
 }
 
+// Reads all bytes. Returns false after an error, or with errno 0 at the end of the file.
 bool read_at(int fd, int64_t offset, char* to, size_t size) {
   while (size > 0) {
     const ssize_t got = pread(fd, to, size, offset);
     if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = 0;
     if (got <= 0) return false;
     to += got, offset += got, size -= static_cast<size_t>(got);
   }
   return true;
+}
+
+// Returns why read_at() has just failed.
+std::string read_failure() {
+  return errno != 0 ? "it cannot be read: " + error_text(errno) : "it became shorter";
 }
 
 }  // namespace
@@ -109,24 +116,37 @@ EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name) {
     return head;
   };
   if (file_bytes > kMaxEntryBytes)
-    return refuse(EntryState::foreign, "it is larger than any entry");
-  if (file_bytes < static_cast<int64_t>(kSizesAt) || !read_at(fd, 0, bytes.data(), kSizesAt))
-    return refuse(EntryState::foreign, "it is too short for an entry");
+    return refuse(EntryState::foreign, "it has " + std::to_string(file_bytes) +
+                                           " bytes, and an entry has at most " +
+                                           std::to_string(kMaxEntryBytes));
+  if (file_bytes < static_cast<int64_t>(kSizesAt))
+    return refuse(EntryState::foreign, "it has " + std::to_string(file_bytes) +
+                                           " bytes, too few for the header of an entry");
+  if (!read_at(fd, 0, bytes.data(), kSizesAt)) return refuse(EntryState::foreign, read_failure());
   const std::string_view text(bytes.data(), bytes.size());
-  if (!text.starts_with(kMagic) || text.substr(kKeyAt, sizeof(Digest)) != view(bound_key(name)))
-    return refuse(EntryState::foreign, "it does not begin as the entry of this name does");
-  if (number(text, kSchemaAt, 4) != kSchema)
-    return refuse(EntryState::other_schema, "it was stored by a release with another format");
+  if (!text.starts_with(kMagic))
+    return refuse(EntryState::foreign,
+                  "it does not begin with " + std::string(kMagic) + ", as every entry does");
+  if (text.substr(kKeyAt, sizeof(Digest)) != view(bound_key(name)))
+    return refuse(EntryState::foreign, "its header belongs to an entry with another name");
+  if (const uint64_t schema = number(text, kSchemaAt, 4); schema != kSchema)
+    return refuse(EntryState::other_schema, "it has format " + std::to_string(schema) +
+                                                " of another release; this release uses format " +
+                                                std::to_string(kSchema));
+  if (file_bytes < static_cast<int64_t>(kHeaderBytes))
+    return refuse(EntryState::damaged, "its header is cut short: it has " +
+                                           std::to_string(file_bytes) + " of " +
+                                           std::to_string(kHeaderBytes) + " bytes");
   if (!read_at(fd, 0, bytes.data(), kHeaderBytes))
-    return refuse(EntryState::damaged, "its header is cut off");
+    return refuse(EntryState::damaged, read_failure());
   const uint64_t label_bytes = number(text, kSizesAt, 4),
                  payload_bytes = number(text, kPayloadSizeAt, 8);
   if (label_bytes > kMaxLabelBytes || payload_bytes > static_cast<uint64_t>(kMaxEntryBytes) ||
       kHeaderBytes + label_bytes + payload_bytes != static_cast<uint64_t>(file_bytes))
     return refuse(EntryState::damaged,
-                  "its header is not that of a file of " + std::to_string(file_bytes) + " bytes");
+                  "its size of " + std::to_string(file_bytes) + " bytes does not match its header");
   if (!read_at(fd, kHeaderBytes, bytes.data() + kHeaderBytes, label_bytes))
-    return refuse(EntryState::damaged, "it cannot be read: " + error_text(errno));
+    return refuse(EntryState::damaged, read_failure());
   head.state = EntryState::good;
   head.label = parse_label(text.substr(kHeaderBytes, label_bytes));
   head.payload_offset = static_cast<int64_t>(kHeaderBytes + label_bytes);

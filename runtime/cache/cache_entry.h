@@ -22,7 +22,7 @@ namespace ligerdsl::runtime {
 inline constexpr const char* kArtifactSuffix = ".art";
 inline constexpr const char* kCubinSuffix = ".cubin";
 
-// Largest size of an entry in bytes. (A kernel's artifact has about 10 to 100 KiB.)
+// Largest size of an entry in bytes. A kernel's artifact has about 10 to 100 KiB.
 inline constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
 
 // Description of an entry, for people.
@@ -61,7 +61,8 @@ struct EntryHead {
 };
 EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name);
 
-// Return true if the payload has the header's digest. The first overload reads it in small parts.
+// Return true if the digest of the payload is the header's digest. The first overload reads it in
+// small parts.
 bool entry_digest_is_right(int fd, const EntryHead& head);
 bool entry_digest_is_right(std::string_view payload, const EntryHead& head);
 

@@ -63,6 +63,11 @@ int open_file(int directory, const std::string& name) {
   return openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
+bool is_symlink(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 bool is_own_regular_file(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_nlink == 1;
 }
@@ -110,10 +115,14 @@ std::string CacheFolder::open(bool create) {
   const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
     const int error = errno;
-    if (error == ELOOP || error == ENOTDIR)
-      return refuse(CacheFault::not_a_folder, "it is a symlink or no folder");
-    return refuse(error == ENOENT ? CacheFault::missing : CacheFault::not_opened,
-                  "it cannot be opened: " + locate_failure(path_, error).text());
+    const PathFailure failure = locate_failure(path_, error);
+    if ((error == ELOOP || error == ENOTDIR) && failure.part == path_)
+      return refuse(CacheFault::not_a_folder,
+                    is_symlink(path_) ? "it is a symlink" : "it is not a folder");
+    return refuse(error == ENOENT                      ? CacheFault::missing
+                  : error == ELOOP || error == ENOTDIR ? CacheFault::not_a_folder
+                                                       : CacheFault::not_opened,
+                  "it cannot be opened: " + failure.text());
   }
   struct stat info {};
   const int error = fstat(fd, &info) == 0 ? 0 : errno;
@@ -124,9 +133,12 @@ std::string CacheFolder::open(bool create) {
   close(fd);
   if (error != 0)
     return refuse(CacheFault::not_opened, "it cannot be opened: " + error_text(error));
-  return info.st_uid != geteuid() ? refuse(CacheFault::foreign_owner, "it belongs to another user")
-                                  : refuse(CacheFault::others_may_write,
-                                           "it is writable by group or world (chmod 700 it)");
+  return info.st_uid != geteuid()
+             ? refuse(CacheFault::foreign_owner,
+                      "it belongs to another user (uid " + std::to_string(info.st_uid) + ")")
+             : refuse(CacheFault::others_may_write,
+                      "it is writable by group or world; "
+                      "run `chmod 700` on it");
 }
 
 std::vector<CacheFile> CacheFolder::list(std::vector<std::string>* others) const {
@@ -174,14 +186,22 @@ EntryHead CacheFolder::inspect(const CacheFile& file, bool digest) const {
   const std::optional<EntryName> name = parse_entry_name(file.name);
   const File opened(open_file(fd_, file.name));
   struct stat info {};
-  if (!name || !opened.good() || fstat(opened.get(), &info) != 0 || !is_own_regular_file(info)) {
-    head.why = "it is not there any more, or cannot be read";
+  if (!name) {
+    head.why = "its name is not the name of an entry";
+    return head;
+  }
+  if (!opened.good() || fstat(opened.get(), &info) != 0) {
+    head.why = "it cannot be opened: " + error_text(errno);
+    return head;
+  }
+  if (!is_own_regular_file(info)) {
+    head.why = "it is not a regular file with one hard link, owned by this user";
     return head;
   }
   head = read_entry_head(opened.get(), info.st_size, *name);
   if (digest && head.state == EntryState::good && !entry_digest_is_right(opened.get(), head)) {
     head.state = EntryState::damaged;
-    head.why = "its content does not have its digest";
+    head.why = "its content does not match the digest in its header";
   }
   return head;
 }

@@ -15,9 +15,11 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr time_t kUseResolution = 60;  // s
-constexpr int64_t kLookFraction = 64;  // lists the folder after limit / 64 stored bytes (header)
+constexpr int64_t kLookFraction = 64;  // the folder is listed after limit / 64 stored bytes
 constexpr int64_t kCheckFirstBytes = int64_t{1}
                                      << 20;  // smallest payload that is checked before allocation
+
+constexpr const char* kWrongDigest = "its content does not match the digest in its header";
 
 std::string text_of_limit(int64_t bytes) {
   return "the limit of " + std::to_string(bytes) +
@@ -48,10 +50,10 @@ DiskCache::DiskCache(const std::string& directory, CacheMode mode, int64_t limit
 
 void DiskCache::refuse(const std::string& reason) {
   why_off_ =
-      directory().empty() ? reason : "\"" + directory() + "\" is not used as cache: " + reason;
+      directory().empty() ? reason : "cache folder \"" + directory() + "\" is not used: " + reason;
   if (mode_ == CacheMode::required) fail(Status::cache_error, why_off_);
   log_once(LogLevel::warning, "cache:" + directory(),
-           why_off_ + "; kernels are kept in memory only");
+           why_off_ + "; kernels are cached in memory only");
 }
 
 std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix) const {
@@ -64,20 +66,19 @@ std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix
       info.st_uid != geteuid())
     return std::nullopt;
   const auto reject = [&](const std::string& why) {
-    log(LogLevel::info,
-        "cache entry " + entry_name(key, suffix) + " is not used, and made again: " + why);
+    log(LogLevel::info, "cache entry " + entry_name(key, suffix) + " is ignored: " + why);
     return std::nullopt;
   };
   const EntryHead head = read_entry_head(file.get(), info.st_size, name);
   if (head.state != EntryState::good) return reject(head.why);
   // A large payload is checked before memory is allocated for it.
   if (head.payload_bytes >= kCheckFirstBytes && !entry_digest_is_right(file.get(), head))
-    return reject("its content does not have its digest");
+    return reject(kWrongDigest);
   std::string payload(static_cast<size_t>(head.payload_bytes), '\0');
   if (lseek(file.get(), head.payload_offset, SEEK_SET) < 0 ||
-      !read_all(file.get(), payload.data(), payload.size()) ||
-      !entry_digest_is_right(payload, head))
-    return reject("its content does not have its digest");
+      !read_all(file.get(), payload.data(), payload.size()))
+    return reject("its content cannot be read");
+  if (!entry_digest_is_right(payload, head)) return reject(kWrongDigest);
   if (writable() && info.st_mtime + kUseResolution < time(nullptr)) futimens(file.get(), nullptr);
   return payload;
 }
@@ -91,7 +92,8 @@ void DiskCache::write(const Digest& key, const char* suffix, std::string_view pa
   const auto bytes = static_cast<int64_t>(head.size() + payload.size());
   if (bytes > kMaxEntryBytes)
     return report_unwritten("an entry of " + std::to_string(bytes) +
-                            " bytes is larger than entries may be");
+                            " bytes is larger than the maximum of " +
+                            std::to_string(kMaxEntryBytes) + " bytes");
   if (bytes > limit_bytes_)
     return report_unwritten("an entry of " + std::to_string(bytes) + " bytes is larger than " +
                             text_of_limit(limit_bytes_));
@@ -104,7 +106,7 @@ void DiskCache::report_unwritten(const std::string& reason) const {
   const std::string message = "cannot write to the cache \"" + directory() + "\": " + reason;
   if (mode_ == CacheMode::required) fail(Status::cache_error, message);
   log_once(LogLevel::warning, "cache write:" + directory(),
-           message + "; kernels are kept in memory only");
+           message + "; kernels are cached in memory only");
 }
 
 void DiskCache::keep_limit(const std::string& stored, int64_t bytes) const {

@@ -57,12 +57,13 @@ EntryLock::Attempt EntryLock::attempt() {
     const bool busy = errno == EWOULDBLOCK;
     if (errno == EINTR) continue;
     if (busy && !waited_)
-      log(LogLevel::debug, "another process makes " + entry_ + ": waiting for it");
+      log(LogLevel::debug,
+          "waiting for another process that is already creating cache entry " + entry_);
     waited_ |= busy;
     const bool late = Clock::now() >= deadline_;
     if (busy && late)
-      log(LogLevel::info,
-          "another process has not finished " + entry_ + " in time; this one makes it too");
+      log(LogLevel::info, "another process has not created cache entry " + entry_ +
+                              " within the time limit; this process creates it, too");
     if (!busy || late || entry_changed()) {
       close(fd_);
       fd_ = -1;

@@ -1,4 +1,4 @@
-// Lock between processes on an entry of the disk cache. The owner makes the entry.
+// Lock between processes on an entry of the disk cache. The owner of the lock makes the entry.
 //
 // The lock is a flock() on a file next to the entry, ".ligerdsl-KEY.art.lock". The owner removes
 // the file before it unlocks. If a process dies, the system unlocks; the next process uses the

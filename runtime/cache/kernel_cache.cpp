@@ -28,7 +28,7 @@ void log_compiled(const std::string& kernel, const std::string& target, const Di
 
 void report_unusable(const std::exception& error) {
   log(LogLevel::warning,
-      std::string("a cached kernel could not be used and is compiled again: ") + error.what());
+      std::string("a cached kernel cannot be used and counts as a cache miss: ") + error.what());
 }
 
 }  // namespace
@@ -211,15 +211,15 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
   if (!may_compile && edited.any())
     throw NotCached(
         Status::not_supported,
-        "a kernel for " + request.target + " is overridden from \"" + edited.folder +
-            "\", and what was edited is compiled anew in each process, which this context must not "
-            "do (NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
+        "a kernel for " + request.target + " has edited stages in \"" + edited.folder +
+            "\", which every process must compile, and this context must not compile (NO_JIT): "
+            "unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
   if (!may_compile)
     throw NotCached(Status::not_supported,
                     "a kernel for " + request.target +
-                        " is in no cache and this context must not compile (NO_JIT): compile it "
-                        "into the cache before, "
-                        "with `ligerdsl cache warm FILE`, or create the context without NO_JIT");
+                        " is in no cache and this context must not compile (NO_JIT): add it to "
+                        "the cache with `ligerdsl cache warm FILE`, or create the context without "
+                        "NO_JIT");
   clock.lap("lookup");
   if (edited.any()) return compile_and_store(request, edited, nullptr, report);
   SingleFlight flight(disk_, request.key, kArtifactSuffix, seen);

@@ -29,7 +29,7 @@ struct NotCached : Error {
 // Returns the target of `options` as text for people: "cpu (znver3)", "sm_90a, PTX 9.0".
 std::string target_text(const program::CompileOptions& options);
 
-// Measures phases. Each lap() ends a phase, which began at the previous lap().
+// Measures phases. Each lap() ends a phase that began at the previous lap() or the constructor.
 class PhaseClock {
  public:
   explicit PhaseClock(LoadReport& report);

@@ -60,7 +60,8 @@ void SingleFlight::join() {
     if (!other->bytes && !waited_) {
       waited_ = true;
       lock.unlock();
-      log(LogLevel::debug, "another thread makes " + name_ + ": waiting for it");
+      log(LogLevel::debug, "waiting for another thread that is already creating cache entry " +
+                               name_.substr(name_.rfind('/') + 1));
       lock.lock();
       continue;
     }

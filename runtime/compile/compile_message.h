@@ -20,7 +20,7 @@ enum class CompileOutcome : uint64_t {
   program_wrong = 1,
   compiler_bug = 2,
   gave_up = 3,        // LLVM's fatal-error handler was called
-  out_of_memory = 4,  // the worker reached its memory limit
+  out_of_memory = 4,  // the compiler ran out of memory
   no_compiler = 5,    // the worker could not load the compiler library
   other_build = 6,    // the compiler library has another build id
   // Never sent: the parent's own results for a worker that gave no answer.

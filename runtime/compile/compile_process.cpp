@@ -37,8 +37,8 @@ constexpr auto kPollInterval = std::chrono::milliseconds(5);
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return " (ulimit -f allows files, also those in memory, " + std::to_string(limit.rlim_cur) +
-         " bytes)";
+  return " (ulimit -f limits files, including files in memory, to " +
+         std::to_string(limit.rlim_cur) + " bytes; raise it)";
 }
 
 // File in memory. Its descriptor is above those of the worker, so that posix_spawn always passes it
@@ -56,7 +56,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   int get() const { return fd_; }
 
-  // Sets the position to the beginning, where the worker starts to read.
+  // Writes the bytes and sets the position to the start, where the worker begins to read.
   bool write(std::string_view bytes) const {
     return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0;
   }
@@ -182,11 +182,11 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
   if (end.how == Ended::overdue)
     return {CompileOutcome::too_slow, "",
             "the compiler took longer than " + std::to_string(isolation.seconds) +
-                " s and was stopped (LIGERDSL_COMPILE_SECONDS)" + printed_by(files)};
+                " s and was stopped (raise LIGERDSL_COMPILE_SECONDS)" + printed_by(files)};
   if (end.how == Ended::killed && end.number == SIGXCPU)
     return {CompileOutcome::too_slow, "",
             "the compiler used more than " + std::to_string(isolation.seconds) +
-                " s of processor time and was stopped (LIGERDSL_COMPILE_SECONDS)"};
+                " s of processor time and was stopped (raise LIGERDSL_COMPILE_SECONDS)"};
   uint64_t outcome = 0;
   std::string_view artifact, error;
   const std::string bytes = files.answer.read();
@@ -199,14 +199,14 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
   if (end.how == Ended::exited) how += ", with exit status " + std::to_string(end.number);
   if (end.how == Ended::killed) {
     const char* name = sigabbrev_np(end.number);
-    how = "was ended by " +
+    how = "was killed by " +
           (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
   // A worker that runs out of memory may crash without an answer.
   const size_t megabytes = limit_of_worker(isolation);
   if (megabytes)
-    how += " (it may take " + std::to_string(megabytes) +
-           " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
+    how += " (its memory limit is " + std::to_string(megabytes) +
+           " MiB: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
   return {megabytes && megabytes < kLeastMegabytes ? CompileOutcome::out_of_memory
                                                    : CompileOutcome::crashed,
           "", "the compiler's process " + how + printed_by(files)};
@@ -226,9 +226,9 @@ CompileAnswer compile_in_process(const CompileIsolation& isolation,
   if (!files.good() ||
       !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
                                         {LIGERDSL_BUILD_ID, compiler_path, program, options})))
-    return {
-        CompileOutcome::not_started, "",
-        "memory for a message to the compiler's process: " + error_text(errno) + file_limit_text()};
+    return {CompileOutcome::not_started, "",
+            "cannot write the request to the compiler's process into a file in memory: " +
+                error_text(errno) + file_limit_text()};
   const std::string worker = worker_path(isolation, compiler_path);
   std::string arguments[] = {worker, std::to_string(isolation.seconds),
                              std::to_string(isolation.megabytes)};
@@ -236,8 +236,8 @@ CompileAnswer compile_in_process(const CompileIsolation& isolation,
   pid_t child = 0;
   if (const int error = spawn(worker, files, raw, &child))
     return {CompileOutcome::not_started, "",
-            "\"" + worker + "\" cannot be started: " + error_text(error) +
-                ". Install it with the library, name it in LIGERDSL_COMPILE_WORKER, or set "
+            "the compile worker \"" + worker + "\" cannot be started: " + error_text(error) +
+                ". Install it with the library, set LIGERDSL_COMPILE_WORKER to its path, or set "
                 "LIGERDSL_COMPILE=thread"};
   const End end =
       wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds), isolation.stop);

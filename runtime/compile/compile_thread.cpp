@@ -85,21 +85,22 @@ bool start_thread(const std::shared_ptr<Task>& task) {
 void refuse_what_is_lost(CompilerCall call) {
   if (memory_ran_out)
     fail(Status::out_of_host_memory,
-         "memory ran out inside the compiler earlier in this process, and what it held then is "
-         "lost: restart the process with more memory, or compile in processes of their own "
-         "(LIGERDSL_COMPILE=process)");
+         "the compiler ran out of memory earlier in this process, and the locks that it held stay "
+         "locked: restart the process with more memory, or set LIGERDSL_COMPILE=process to compile "
+         "in separate processes");
   if (linking_is_lost && call != CompilerCall::compile)
     fail(Status::compile_failed,
-         "LLVM gave up earlier in this process while it linked a kernel, and what it held then is "
-         "lost: restart the process");
+         "LLVM stopped earlier in this process with a fatal error while it linked or unloaded a "
+         "kernel, and the locks that it held stay locked: restart the process");
 }
 
 void require_memory(CompilerCall call) {
   const size_t needed = kStack + (call == CompilerCall::unload ? 0 : kBytesToCompile);
   if (!address_space_left(needed))
     fail(Status::out_of_host_memory,
-         "a compile takes up to " + std::to_string(needed >> 20) +
-             " MiB of address space, which this process cannot get (ulimit -v)");
+         "a call to the compiler needs up to " + std::to_string(needed >> 20) +
+             " MiB of address space, which this process cannot get: raise `ulimit -v` or free "
+             "memory");
 }
 
 // Address space that is reserved during a call into the compiler and freed afterwards. A thread
@@ -129,9 +130,9 @@ void print(std::string_view text) noexcept {
 InsideCompiler::InsideCompiler() {
   if (inside.abandoned())
     fail(Status::forked_process,
-         "this process was forked while another thread of its parent was inside the compiler, "
-         "which is lost here: make "
-         "plans and kernels before the fork, or fork when no other thread makes any");
+         "this process was forked while another thread of its parent was inside the compiler, so "
+         "this process cannot use the compiler: create plans and kernels before the fork, or fork "
+         "while no other thread creates any");
   entered_ = inside.enter();
 }
 
@@ -149,7 +150,8 @@ std::string run_in_compiler(CompilerCall call, std::function<void()> work) {
   {
     const Reserve until_it_ends;
     if (!start_thread(task))
-      fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MiB");
+      fail(Status::out_of_host_memory,
+           "cannot start a compile thread with a stack of 8 MiB: raise `ulimit -u` or `ulimit -v`");
     std::unique_lock lock(task->mutex);
     task->changed.wait(lock, [&] { return task->finished; });
   }
@@ -159,7 +161,7 @@ std::string run_in_compiler(CompilerCall call, std::function<void()> work) {
 void on_fatal_error(const char* reason) noexcept {
   const std::string_view text = reason != nullptr && *reason != '\0' ? reason : "no reason given";
   if (current_task == nullptr) {
-    print("ligerdsl: LLVM gave up: ");
+    print("ligerdsl: LLVM stopped with a fatal error: ");
     print(text);
     return print("\n");
   }

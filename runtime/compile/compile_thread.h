@@ -1,6 +1,6 @@
 // Calls into the compiler library, each on its own thread with a large stack.
 //
-// After a fatal error, or out of memory, LLVM calls a hook and expects the process to end. Its
+// After a fatal error, or if memory runs out, LLVM calls a hook and expects the process to end. Its
 // stack frames cannot be unwound. The hook therefore passes the reason to the caller, who gets an
 // error, and parks the thread forever. The parked thread may hold an LLVM lock. If it ran out of
 // memory, all later calls fail at once. If it was linking or unloading, later calls that link or
@@ -19,7 +19,7 @@ enum class CompilerCall : uint8_t { compile, link, unload };
 // Runs `work` and waits for it. Returns LLVM's reason after a fatal error, else "". `work` must own
 // everything that it touches, because its thread may be parked forever. Errors:
 //
-//   * OUT_OF_HOST_MEMORY: not enough memory, now or in an earlier call
+//   * OUT_OF_HOST_MEMORY: too little memory, now or earlier
 //   * COMPILE_FAILED: `call` is link or unload, and an earlier one failed fatally
 //   * FORKED_PROCESS: forked while a thread was inside the compiler
 std::string run_in_compiler(CompilerCall call, std::function<void()> work);

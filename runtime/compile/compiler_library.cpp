@@ -23,11 +23,12 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
 [[noreturn]] void fail_at_compiler(Status status, const std::string& what, std::string_view program,
                                    std::string_view options) {
   const std::string path = write_reproducer(program, options);
-  fail(status, what + ". " +
-                   (path.empty() ? "The program could not be kept for a report: set "
-                                   "LIGERDSL_REPRODUCER_DIR to a folder that can be written"
-                                 : "Please report this with \"" + path +
-                                       "\"; `ligerdsl compile` takes that file"));
+  fail(status,
+       what + ". " +
+           (path.empty() ? "The program could not be saved for a bug report: set "
+                           "LIGERDSL_REPRODUCER_DIR to a writable folder"
+                         : "Please report this with \"" + path +
+                               "\"; `ligerdsl compile` repeats the compile from this file"));
 }
 
 // Throws an error that describes an answer without an artifact.
@@ -37,8 +38,7 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
     case CompileOutcome::program_wrong:
       fail(Status::compile_failed, answer.error);
     case CompileOutcome::out_of_memory:
-      fail(Status::out_of_host_memory,
-           "the compiler needs more memory than it may have: " + answer.error);
+      fail(Status::out_of_host_memory, "the compiler ran out of memory: " + answer.error);
     case CompileOutcome::no_compiler:
     case CompileOutcome::not_started:
       fail(Status::not_supported, answer.error);
@@ -47,9 +47,10 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
     case CompileOutcome::other_build:
       fail(Status::abi_mismatch, answer.error);
     case CompileOutcome::gave_up:
-      fail_at_compiler(Status::compile_failed,
-                       "LLVM gave up: " + answer.error + ". This process is unharmed", program,
-                       options);
+      fail_at_compiler(
+          Status::compile_failed,
+          "LLVM stopped with a fatal error: " + answer.error + ". This process is not affected",
+          program, options);
     case CompileOutcome::crashed:
     case CompileOutcome::too_slow:
       fail_at_compiler(Status::compile_failed, answer.error, program, options);
@@ -62,7 +63,7 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
 
 [[noreturn]] void fail_for(const std::string& fatal, const char* when) {
   fail(is_out_of_memory(fatal) ? Status::out_of_host_memory : Status::compile_failed,
-       std::string("LLVM gave up ") + when + ": " + fatal);
+       std::string("LLVM stopped with a fatal error ") + when + ": " + fatal);
 }
 
 // Inputs and results of a call into the compiler, owned jointly by the caller and the compile
@@ -99,7 +100,7 @@ std::string entry_of(std::string_view program) {
   try {
     return "ligerdsl_" + program::parseProgram(program).name;
   } catch (const std::runtime_error&) {
-    return "what_is_no_program";  // the compile will report the error
+    return "unreadable_program";  // the compile will report the error
   }
 }
 
@@ -118,27 +119,30 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
     const char* why = dlerror();
     if (!address_space_left(needed))
       fail(Status::out_of_host_memory,
-           "loading the compiler \"" + path + "\" takes " + std::to_string(needed >> 20) +
-               " MiB of address space, which this process cannot get (ulimit -v)");
+           "loading the compiler \"" + path + "\" needs " + std::to_string(needed >> 20) +
+               " MiB of address space, which this process cannot get: raise `ulimit -v` or free "
+               "memory");
     fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) +
                                     ". Install " + kLibraryName +
-                                    " next to libligerdsl, or name it in LIGERDSL_COMPILER");
+                                    " next to libligerdsl, or set LIGERDSL_COMPILER to its path");
   }
   auto entry =
       reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (entry == nullptr)
-    fail(Status::abi_mismatch,
-         "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
+    fail(
+        Status::abi_mismatch,
+        "\"" + path + "\" is not a ligerdsl compiler: it has no function " LIGERDSL_COMPILER_ENTRY);
   const ligerdsl_compiler_table* table = entry();
   if (table->api_version != LIGERDSL_COMPILER_API_VERSION)
-    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " +
-                                   std::to_string(table->api_version) + ", expected " +
+    fail(Status::abi_mismatch, "\"" + path + "\" has version " +
+                                   std::to_string(table->api_version) +
+                                   " of the compiler interface, expected " +
                                    std::to_string(LIGERDSL_COMPILER_API_VERSION) +
-                                   ": install both libraries from one build");
+                                   ": install both libraries from the same build");
   if (std::string_view(table->build_id) != build_id())
-    fail(Status::abi_mismatch, "\"" + path + "\" is of build " + table->build_id +
-                                   ", this library of " + build_id() +
-                                   ": install both libraries from one build");
+    fail(Status::abi_mismatch, "\"" + path + "\" is from build " + table->build_id +
+                                   ", this library from build " + build_id() +
+                                   ": install both libraries from the same build");
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
   result->table_ = table;
@@ -158,7 +162,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
     host->cpu = table->host_cpu();
     host->features = table->host_features();
   });
-  if (!fatal.empty()) fail_for(fatal, "on asking for this host's CPU");
+  if (!fatal.empty()) fail_for(fatal, "while it detected this host's CPU");
   result->host_cpu_ = host->cpu;
   result->host_features_ = host->features;
   return result;
@@ -233,7 +237,7 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(
     call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(),
                                    &call->module, &call->entry, &call->error);
   });
-  if (!fatal.empty()) fail_for(fatal, "on linking a compiled kernel");
+  if (!fatal.empty()) fail_for(fatal, "while it linked a compiled kernel");
   const std::string error = take(*table_, call->error);
   if (call->result != 0)
     fail(call->result == LIGERDSL_COMPILER_NO_MEMORY ? Status::out_of_host_memory
@@ -254,7 +258,7 @@ CompilerLibrary::CpuModule::~CpuModule() {
     run_in_compiler(CompilerCall::unload,
                     [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
   } catch (const std::exception& error) {
-    log_quietly(LogLevel::debug, "a kernel stays linked", error);
+    log_quietly(LogLevel::debug, "a kernel could not be unlinked", error);
   }
 }
 

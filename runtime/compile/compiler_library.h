@@ -29,8 +29,9 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
 
   // Compiles on a thread of the library, or in a separate process if isolation().mode is `process`.
   // compile_thread.h and compile_process.h describe the effects of a fatal LLVM error. Throws
-  // COMPILE_FAILED with the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. After a
-  // compiler bug, the message names a file with the program (reproducer.h).
+  // COMPILE_FAILED with diagnostics for the author, INTERNAL_ERROR, OUT_OF_HOST_MEMORY, or an error
+  // of the worker process. After a compiler bug, the message names a file with the program
+  // (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
 
   // Sets the isolation of later compiles. The environment sets the initial isolation. Do not call

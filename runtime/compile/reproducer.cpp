@@ -55,13 +55,17 @@ std::string write_reproducer(std::string_view program, std::string_view options)
 
 Reproducer read_reproducer(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  const int error = errno;
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file) fail(Status::invalid_program, "\"" + path + "\" cannot be read");
+  if (!file) fail(Status::invalid_program, "\"" + path + "\" cannot be read: " + error_text(error));
   uint64_t version = 0;
   std::string_view program, options, build;
-  if (!unpack_message(bytes, kMagic, &version, {&program, &options, &build}) || version != kVersion)
-    fail(Status::invalid_program,
-         "\"" + path + "\" is no reproducer of this version of the library, or is damaged");
+  if (!unpack_message(bytes, kMagic, &version, {&program, &options, &build}))
+    fail(Status::invalid_program, "\"" + path + "\" is not a reproducer, or is damaged");
+  if (version != kVersion)
+    fail(Status::invalid_program, "\"" + path + "\" is a reproducer of format " +
+                                      std::to_string(version) + "; this release reads format " +
+                                      std::to_string(kVersion));
   return {std::string(program), std::string(options), std::string(build)};
 }
 

@@ -7,15 +7,15 @@
 namespace ligerdsl::runtime {
 
 // Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else TMPDIR
-// or /tmp. The name of the file is their digest. Returns its path, or "" if it could not be
-// written.
+// or /tmp. The name of the file contains a digest of its content. Returns the path, or "" if
+// the file could not be written.
 std::string write_reproducer(std::string_view program, std::string_view options);
 
 struct Reproducer {
   std::string program, options, build_id;
 };
 
-// Reads a reproducer. Throws INVALID_PROGRAM if the file cannot be read or is no reproducer.
+// Reads a reproducer. Throws INVALID_PROGRAM if the file cannot be read or is not a reproducer.
 Reproducer read_reproducer(const std::string& path);
 
 inline constexpr std::string_view kReproducerSuffix = ".reproducer";

@@ -22,11 +22,12 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kAlign = 256;
-// Grids whose expected time is below this run on the calling thread, because waking workers takes
+// A grid with a shorter expected time runs on the calling thread, because waking workers takes
 // about as long.
 constexpr double kInlineNanoseconds = 20000;
-// On the calling thread, one launch in kTimedOf is timed, or one in kTimedOfSmall far below the
-// threshold. Two clock reads would cost a quarter of a small launch's time.
+// On the calling thread, one launch in kTimedOf is timed. Of launches with an expected time far
+// below kInlineNanoseconds, one in kTimedOfSmall is timed, because two clock reads would cost a
+// quarter of their time.
 constexpr uint32_t kTimedOf = 8, kTimedOfSmall = 64;
 constexpr double kSmall = 1.0 / 16;  // fraction of kInlineNanoseconds
 
@@ -35,10 +36,12 @@ int64_t programs_in(const Grid& grid) {
   const bool axes_fit =
       std::min({grid.x, grid.y, grid.z}) >= 0 && std::max({grid.x, grid.y, grid.z}) <= INT32_MAX;
   if (!axes_fit || __builtin_mul_overflow(grid.x * grid.y, grid.z, &total))
-    fail(Status::invalid_shape,
-         "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
-             std::to_string(grid.z) +
-             " programs: every axis must be in 0..2^31-1 and their number below 2^63");
+    fail(
+        Status::invalid_shape,
+        "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+            std::to_string(grid.z) +
+            " programs: expected 0 to 2^31-1 programs per axis and fewer than 2^63 in total; split "
+            "the call");
   return total;
 }
 
@@ -145,7 +148,7 @@ class CpuDevice final : public Device {
                        : std::aligned_alloc(kAlign, size);
     if (memory == nullptr)
       fail(Status::out_of_host_memory,
-           "cannot get " + std::to_string(bytes) + " bytes of host memory");
+           "cannot allocate " + std::to_string(bytes) + " bytes of host memory");
     return memory;
   }
 
@@ -248,7 +251,7 @@ std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config) {
          "cpu:" + std::to_string(config.ordinal) + " does not exist: expected cpu:0");
   if (config.num_threads < 0 || config.num_threads > 4096)
     fail(Status::invalid_argument,
-         "num_threads: expected 0..4096, got " + std::to_string(config.num_threads));
+         "num_threads: expected 0 to 4096, got " + std::to_string(config.num_threads));
   return std::make_shared<CpuDevice>(config);
 }
 

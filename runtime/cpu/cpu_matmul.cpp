@@ -82,17 +82,18 @@ std::string reason_not_to_load_cblas() {
   const int threads = openblas_threads();
   const size_t bytes = kLibrary + kBuffer + static_cast<size_t>(threads - 1) * kThread;
   if (address_space_limit() != 0 && !address_space_left_to_reserve(bytes))
-    return "with " + std::to_string(threads) + " threads it takes up to " +
+    return "with " + std::to_string(threads) + " threads it needs up to " +
            std::to_string(bytes / kMiB) +
-           " MiB of address space, which this process cannot get (ulimit -v): allow more, or set "
+           " MiB of address space, which this process cannot get: raise `ulimit -v`, or set "
            "OPENBLAS_NUM_THREADS=1";
   if (!can_start_threads(threads - 1))
-    return "this process cannot start the " + std::to_string(threads - 1) +
-           " threads that it computes with (ulimit -u): allow more, or set OPENBLAS_NUM_THREADS=1";
+    return "it needs " + std::to_string(threads - 1) +
+           " more threads, which this process cannot start: raise `ulimit -u`, or set "
+           "OPENBLAS_NUM_THREADS=1";
   return "";
 }
 
-// Scope of a call of cblas_sgemm. A call reuses a buffer of an earlier call. It needs a new buffer
+// Scope of a call to cblas_sgemm. A call reuses a buffer of an earlier call. It needs a new buffer
 // only if more calls run at the same time than ever before.
 class Caller {
  public:
@@ -103,8 +104,9 @@ class Caller {
     if (!address_space_left(kBuffer)) {
       inside_.fetch_sub(1);
       fail(Status::out_of_host_memory,
-           "a matmul by CBLAS takes a buffer of " + std::to_string(kBuffer / kMiB) +
-               " MiB of address space, which this process cannot get (ulimit -v)");
+           "a matmul by CBLAS needs a buffer of " + std::to_string(kBuffer / kMiB) +
+               " MiB of address space, which this process cannot get: raise `ulimit -v` or free "
+               "memory");
     }
     while (known < inside && !buffers_.compare_exchange_weak(known, inside)) {
     }
@@ -124,7 +126,7 @@ Cblas find_cblas(const std::string& path) {
                     : std::vector{named};
   if (std::none_of(names.begin(), names.end(), is_loaded)) {
     if (const std::string reason = reason_not_to_load_cblas(); !reason.empty())
-      fail(Status::not_supported, "a CBLAS library is not loaded: " + reason);
+      fail(Status::not_supported, "the CBLAS library is not loaded: " + reason);
   }
   std::string tried;
   void* library = open_library(names, &tried);

@@ -1,7 +1,7 @@
 // Chooses among the kernels that cuBLASLt proposes for a matmul. cuBLASLt orders its proposals by
 // estimated times. A table overrides the first proposal if another proposal was measured to be
 // faster. The choice depends on the proposals alone, never on a timing. All processes with the same
-// cuBLASLt and kind of GPU therefore choose the same kernel and get the same bits.
+// cuBLASLt and GPU model therefore choose the same kernel and get the same bits.
 #pragma once
 
 #include <cstddef>

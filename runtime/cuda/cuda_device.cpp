@@ -69,7 +69,7 @@ class CudaDevice final : public Device {
     void* pointer = nullptr;
     check(
         api().host_alloc(&pointer, bytes, cuda::host_alloc_portable | cuda::host_alloc_device_map),
-        "allocating memory of the host");
+        "allocating host memory");
     return pointer;
   }
 
@@ -227,7 +227,8 @@ class CudaDevice final : public Device {
       if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported)
         throw;
       log(LogLevel::warning,
-          std::string("cached machine code could not be loaded and is made again: ") +
+          std::string(
+              "cached machine code could not be loaded, so the kernel is assembled again: ") +
               error.what());
     }
     return nullptr;
@@ -240,7 +241,7 @@ class CudaDevice final : public Device {
     try {
       work();
     } catch (const std::exception& error) {
-      log_quietly(LogLevel::debug, "released nothing", error);
+      log_quietly(LogLevel::debug, "a resource could not be released", error);
     }
   }
 
@@ -256,7 +257,8 @@ class CudaDevice final : public Device {
     return naming(last, [&] {
       if (edited.code && is_cut_short_elf(edited.code.content))
         fail(Status::compile_failed,
-             "loading a kernel: it is cut short: its headers name more bytes than there are");
+             "loading a kernel: the file is cut short: its headers refer to data after its " +
+                 std::to_string(edited.code.content.size()) + " bytes");
       const Cubin cubin =
           edited.code ? Cubin{edited.code.content, ""} : assemble(*context_, artifact.code);
       auto kernel =

@@ -68,7 +68,7 @@ struct Api {
 
 [[noreturn]] void fail_missing(const std::string& why) {
   fail(Status::not_supported, "matmul on a GPU needs cuBLASLt: " + why +
-                                  "; install cuBLAS of CUDA 12 or 13, name its folder in "
+                                  "; install cuBLAS of CUDA 12 or 13, add its folder to "
                                   "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUBLASLT to the "
                                   "path of libcublasLt.so");
 }
@@ -190,8 +190,9 @@ class CudaMatmul final : public Matmul {
            const Matrix& c, void* workspace, Stream stream) override {
     if (a.type != b.type || (c.type != a.type && c.type != f32)) {
       fail(Status::not_supported,
-           std::string("a product of ") + name(a.type) + " and " + name(b.type) + " into " +
-               name(c.type) + "; expected equal types, and that type or f32 for the result");
+           std::string("matmul by cuBLASLt: A is ") + name(a.type) + ", B is " + name(b.type) +
+               " and the result is " + name(c.type) +
+               "; expected A and B of the same type, and a result of this type or f32");
     }
     const PrimaryContext::Scope scope(*context_);
     Layout first = layout(b), second = layout(a), result = layout(c);
@@ -206,10 +207,10 @@ class CudaMatmul final : public Matmul {
  private:
   void describe(Product product) {
     Opaque& desc = descriptions_[static_cast<int>(product)];
-    check(api_.desc_create(&desc, kCompute32F, kReal32F), "describing a product");
+    check(api_.desc_create(&desc, kCompute32F, kReal32F), "describing a matmul");
     const int first = product == Product::nt, second = product == Product::tn;
-    check(api_.desc_set(desc, kTransposeA, &first, sizeof first), "describing a product");
-    check(api_.desc_set(desc, kTransposeB, &second, sizeof second), "describing a product");
+    check(api_.desc_set(desc, kTransposeA, &first, sizeof first), "describing a matmul");
+    check(api_.desc_set(desc, kTransposeB, &second, sizeof second), "describing a matmul");
   }
   Opaque description(Product product) const { return descriptions_[static_cast<int>(product)]; }
 
@@ -256,10 +257,11 @@ class CudaMatmul final : public Matmul {
     const auto end = std::remove_if(found.begin(), found.begin() + std::clamp(count, 0, kProposals),
                                     [](const Heuristic& h) { return h.state != 0; });
     if (status != 0 || end == found.begin()) {
-      fail(Status::not_supported, "cuBLASLt has no kernel for a product of " +
-                                      std::to_string(key.m) + " x " + std::to_string(key.n) +
-                                      " x " + std::to_string(key.k) + " in " + name(key.type) +
-                                      " (status " + std::to_string(status) + ")");
+      fail(Status::not_supported,
+           "cuBLASLt has no kernel for a matmul of " + std::string(name(key.type)) +
+               " with m = " + std::to_string(key.m) + ", n = " + std::to_string(key.n) +
+               ", k = " + std::to_string(key.k) + " (status " + std::to_string(status) +
+               meaning(status) + ")");
     }
     const auto usable = static_cast<size_t>(end - found.begin());
     std::array<ProposedKernel, kProposals> proposed;

@@ -31,6 +31,10 @@ void* as_pointer(size_t value) {
   return reinterpret_cast<void*>(value);
 }
 
+std::string text_of(const Grid& grid) {
+  return std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " + std::to_string(grid.z);
+}
+
 std::string joined(const std::string& errors, const std::string& info) {
   std::string text;
   if (errors[0] != '\0') text += std::string("assembler errors:\n") + errors.c_str();
@@ -98,13 +102,16 @@ void CudaKernel::refuse_parameters() const {
   for (const program::TensorMap& map : artifact_.maps)
     if (map.box.size() < 2 || map.dims() > program::TensorMap::kMostDims ||
         map.slot + 2 * map.box.size() >= artifact_.slots)
-      fail(Status::internal_error,
-           artifact_.entry + ": a tensor map of other than an argument of two to five dimensions");
+      fail(Status::internal_error, artifact_.entry + ": the tensor map of argument slot " +
+                                       std::to_string(map.slot) +
+                                       ": expected an argument with 2 to 5 dimensions within " +
+                                       std::to_string(artifact_.slots) + " slots, got " +
+                                       std::to_string(map.box.size()) + " dimensions");
   if (maps == 0 || (maps <= kMostMaps && artifact_.slots <= kMostSlots)) return;
   fail(Status::not_supported,
        artifact_.entry + " takes " + std::to_string(artifact_.slots) + " argument slots and " +
            std::to_string(maps) + " tensor maps; at most " + std::to_string(kMostSlots) + " and " +
-           std::to_string(kMostMaps) + " are supported: leave tensor_copies out");
+           std::to_string(kMostMaps) + " are supported; remove tensor_copies");
 }
 
 void CudaKernel::prepare() {
@@ -196,10 +203,9 @@ CudaKernel::~CudaKernel() {
 }
 
 void CudaKernel::refuse_grid(const Grid& grid) const {
-  fail(Status::invalid_shape,
-       artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) +
-           " x " + std::to_string(grid.z) + " programs of " + std::to_string(artifact_.cluster) +
-           " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
+  fail(Status::invalid_shape, artifact_.entry + ": expected a grid from 0 to " +
+                                  text_of(largest_grid()) + " programs, got " + text_of(grid) +
+                                  "; split the call");
 }
 
 // A dynamic persistent kernel counts programs in an i32. Its number of CTAs does not limit them.
@@ -217,7 +223,7 @@ cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config,
   for (; count < artifact_.slots; ++count) parameters[count] = const_cast<uint64_t*>(slots + count);
   cuda::TensorMap* to = maps;
   for (const program::TensorMap& map : artifact_.maps) {
-    if (const char* why = reason_not_mapped(map, slots))
+    if (const std::string why = reason_not_mapped(map, slots); !why.empty())
       fail(Status::invalid_argument, artifact_.entry +
                                          ": TMA copies cannot read the view at argument slot " +
                                          std::to_string(map.slot) + ": " + why);

@@ -64,7 +64,7 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
       fail(Status::forked_process, found + kForkedText);
     case cuda::error_system_driver_mismatch:
       fail(Status::no_device, found +
-                                  "The kernel module and the user library are of different "
+                                  "The kernel module and the user library have different "
                                   "versions: reboot, or reinstall the driver");
     default:
       fail(Status::no_device,
@@ -78,8 +78,8 @@ void resolve(void* library, const std::string& path, cuda::Api& api) {
   if (api.member == nullptr)                                                   \
     fail(Status::driver_too_old, "\"" + path +                                 \
                                      "\" has no function " symbol              \
-                                     ": a CUDA driver of version 12.0 or "     \
-                                     "later (525.60 or later) is needed");
+                                     ": expected CUDA 12.0 (NVIDIA driver "    \
+                                     "525.60) or later; update the driver");
   LIGERDSL_DRIVER_FUNCTIONS(LIGERDSL_RESOLVE)
 #undef LIGERDSL_RESOLVE
 }
@@ -100,9 +100,9 @@ bool is_sticky(cuda::Result result) {
 std::string advice(Status status) {
   switch (status) {
     case Status::sticky_device_error:
-      return ". A kernel that ran earlier on this GPU, of this library or of other code in the "
-             "process, failed, and the context cannot be used any more: find it with "
-             "compute-sanitizer or CUDA_LAUNCH_BLOCKING=1 and restart the process";
+      return ". An earlier kernel of this process failed on this GPU, and the context cannot be "
+             "used any more: find this kernel, which may belong to other code, with "
+             "compute-sanitizer or CUDA_LAUNCH_BLOCKING=1, and restart the process";
     case Status::out_of_device_memory:
       return ". The context is still usable: free device memory and try again";
     case Status::forked_process:
@@ -189,14 +189,15 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   live_since.compare_exchange_strong(never, fork_generation());
   driver->check(api.driver_version(&driver->version_), "reading the driver's version");
   if (driver->version_ < kOldestDriver)
-    fail(Status::driver_too_old, "the CUDA driver is of version " + version_text(driver->version_) +
-                                     "; " + version_text(kOldestDriver) +
-                                     " or later (525.60 or later) is needed: update the driver");
+    fail(Status::driver_too_old, "the driver supports CUDA " + version_text(driver->version_) +
+                                     ", expected CUDA " + version_text(kOldestDriver) +
+                                     " (NVIDIA driver 525.60) or later: update the driver");
   driver->ptx_version_ = ptx_version_of_driver(driver->version_);
   driver->check(api.device_count(&driver->device_count_), "counting devices");
   if (driver->device_count_ == 0)
-    fail(Status::no_device,
-         "\"" + path + "\" works but sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES");
+    fail(Status::no_device, "\"" + path +
+                                "\" was loaded, but no GPU is visible: check nvidia-smi and "
+                                "CUDA_VISIBLE_DEVICES");
   return driver;
 }
 
@@ -212,8 +213,8 @@ std::shared_ptr<const Driver> Driver::shared() {
 GpuInfo Driver::device(int32_t ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_)
     fail(Status::invalid_device, "cuda:" + std::to_string(ordinal) +
-                                     " does not exist: the driver sees " +
-                                     std::to_string(device_count_) + " device(s)");
+                                     " does not exist: expected an ordinal from 0 to " +
+                                     std::to_string(device_count_ - 1));
   cuda::Device device = 0;
   check(api_.device_get(&device, ordinal), "opening the device");
   GpuInfo info;

@@ -12,23 +12,29 @@ constexpr int64_t kMostStride = 1LL << 40;    // bytes, exclusive
 
 }  // namespace
 
-const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
+std::string reason_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
   const MappedView view(map, slots);
   for (size_t dim = 0; dim < view.rank; ++dim) {
     if (view.size(dim) < 1) return "it has no elements";
-    if (view.size(dim) > kMostElements) return "it has more than 2^30 rows or columns";
+    if (view.size(dim) > kMostElements)
+      return "its size " + std::to_string(dim) + " is " + std::to_string(view.size(dim)) +
+             ", more than 2^30";
   }
-  if (view.address() % kVector != 0) return "its address is no multiple of 16 bytes";
+  if (view.address() % kVector != 0) return "its address is not a multiple of 16 bytes";
   for (size_t dim = 0; dim + 1 < view.rank; ++dim) {
     const int64_t stride = view.stride(dim);
-    if (stride > kMostStride / size_of(map.type) - 1 || stride < view.cols())
-      return "its rows overlap, or their stride is 2^40 bytes or more";
-    if (stride * size_of(map.type) % kVector != 0)
-      return "the stride of its rows is no multiple of 16 bytes";
+    const auto text = [&] {
+      return "its stride " + std::to_string(dim) + " is " + std::to_string(stride) + " elements, ";
+    };
+    if (stride < view.cols())
+      return text() + "less than its " + std::to_string(view.cols()) + " columns";
+    if (stride > kMostStride / size_of(map.type) - 1) return text() + "2^40 bytes or more";
+    if (stride * size_of(map.type) % kVector != 0) return text() + "not a multiple of 16 bytes";
   }
   if (map.sliced >= 0 && view.stride(map.sliced) >= program::TensorMap::kSliceStep)
-    return "the row stride of its slices is 2^34 elements or more";
-  return nullptr;
+    return "the row stride of its slices is " + std::to_string(view.stride(map.sliced)) +
+           " elements, 2^34 or more";
+  return "";
 }
 
 // The driver expects the dimensions in reverse order, the contiguous one first.

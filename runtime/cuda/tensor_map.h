@@ -29,11 +29,11 @@ class MappedView {
   const uint64_t* slots_;
 };
 
-// Returns why a view cannot have a tensor map, or null if it can. Checks the driver's rules, and
-// that the rows share no memory.
-const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots);
+// Returns why a view cannot have a tensor map, or "" if it can. Checks the driver's rules, and that
+// the rows share no memory.
+std::string reason_not_mapped(const program::TensorMap& map, const uint64_t* slots);
 
-// Encodes the map with the driver, without allocating memory. reason_not_mapped() must return null.
+// Encodes the map with the driver, without allocating memory. reason_not_mapped() must return "".
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to);
 

@@ -14,7 +14,8 @@ namespace {
 
 void report_options() {
   if (options().ignored)
-    log_once(LogLevel::info, "setuid", "this process is setuid: the environment is ignored");
+    log_once(LogLevel::info, "setuid",
+             "this process is setuid or setgid, so environment variables are ignored");
   if (const std::string& problem = log_file_problem(); !problem.empty())
     log_once(LogLevel::warning, "log file", problem);
   for (const std::string& problem : options().problems)
@@ -98,8 +99,8 @@ std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes,
                                            const program::CompileOptions& options,
                                            LoadReport* report) {
   if (!options.emit.empty())
-    fail(Status::invalid_argument,
-         "load() makes runnable code; the text of a stage comes from emit()");
+    fail(Status::invalid_argument, "load(): expected options without a stage to emit, got \"" +
+                                       options.emit + "\"; call emit() for the text of a stage");
   const program::CompileOptions complete_options = complete(options);
   LoadReport own;
   LoadReport& to = report != nullptr ? *report : own;

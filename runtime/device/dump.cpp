@@ -97,7 +97,7 @@ void dump_to(const std::string& folder, int at, const Subject& of) {
       log(LogLevel::warning, "LIGERDSL_DUMP: cannot write " + locate_failure(path, errno).text());
     } catch (const std::exception& error) {
       log(LogLevel::warning,
-          "LIGERDSL_DUMP: stage " + name + " for \"" + folder + "\": " + error.what());
+          "LIGERDSL_DUMP: cannot write stage " + name + " to \"" + folder + "\": " + error.what());
     }
     return;
   }
@@ -128,8 +128,8 @@ void dump_stages_of(Device& device, std::string_view program,
   if (!wanted.override_dir.empty() && same_folder(wanted.dump_dir, wanted.override_dir)) {
     return log_once(LogLevel::warning, "dump dir",
                     "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir +
-                        "\" is LIGERDSL_OVERRIDE_DIR, where a dump would be run in "
-                        "place of what the compiler makes, so nothing is dumped");
+                        "\" is also LIGERDSL_OVERRIDE_DIR, where dumped stages would count as "
+                        "edited stages, so nothing is dumped: set another folder");
   }
   dump_to(folder, at.get(), of);
 } catch (const std::exception& error) {

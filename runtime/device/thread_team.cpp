@@ -19,7 +19,7 @@ constexpr size_t kArenaAlign = 64;
 constexpr int64_t kChunksPerThread = 4;  // so that faster threads can run more chunks
 
 // Kernels run with default rounding and with denormals, whatever the calling thread has set. The
-// result is then equal on the caller and on a worker.
+// result is then the same on the caller and on a worker.
 class DefaultFloatMode {
  public:
 #if defined(__SSE__)
@@ -132,7 +132,7 @@ void* ThreadPool::ThreadTeam::acquire(size_t bytes) {
                                              : std::aligned_alloc(kArenaAlign, bytes);
   if (memory == nullptr)
     fail(Status::out_of_host_memory,
-         "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
+         "cannot allocate " + std::to_string(bytes) + " bytes of scratch memory for kernels");
   return memory;
 }
 

@@ -29,10 +29,10 @@ void require_cpu_level(std::string_view level, const std::string& features) {
   for (const auto& added : kAdded) {
     if (added.level > level) return;  // names sort in the order of levels
     if (all.find(",+" + std::string(added.feature) + ",") != std::string::npos) continue;
-    fail(Status::not_supported, "LIGERDSL_CPU: expected a level of this processor, got " +
-                                    std::string(level) + ", which has " +
+    fail(Status::not_supported, "LIGERDSL_CPU: level " + std::string(level) + " needs " +
                                     std::string(added.feature) +
-                                    "; choose a lower level, or leave the variable unset");
+                                    ", which this processor lacks; choose a lower level, or unset "
+                                    "the variable");
   }
 }
 

@@ -78,7 +78,7 @@ std::string formatted(LogLevel level, const std::string& line) {
   return "ligerdsl " + std::string(stamp) + " " + level_name(level) + ": " + line + "\n";
 }
 
-// Writes a line. Ignores short and failed writes, because a log must not disturb the program.
+// Writes a line. Ignores incomplete and failed writes, because a log must not disturb the program.
 void write_line(int file, const std::string& text) {
   const WriteSignalsHeld errors_alone;
   ssize_t written = ::write(file, text.data(), text.size());

@@ -19,7 +19,7 @@ namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
 enum class CompileMode : uint8_t { thread, process };
-// Entries of tuned tables that plans use: none, entries that keep results bitwise equal, or all.
+// Entries of tuned tables that plans use: none, entries that keep results bit-identical, or all.
 enum class Tuning : uint8_t { off, same, any };
 
 struct Options {

@@ -45,7 +45,7 @@ bool is_there(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT) return false;
-  refuse("expected edited stages, got " + locate_failure(path, errno).text());
+  refuse("cannot look for an edited stage: " + locate_failure(path, errno).text());
 }
 
 // Returns the folder of a variant: the only folder whose name ends in the key. The kernel's name
@@ -59,8 +59,8 @@ std::string folder_of(const std::string& key) {
     const std::string path = entry->path().string();
     if (!path.ends_with("-" + key)) continue;
     if (!found.empty())
-      refuse("expected one folder for a kernel, got \"" + std::min(found, path) + "\" and \"" +
-             std::max(found, path) + "\", which are of the same: remove one");
+      refuse("expected one folder with key " + key + ", got \"" + std::min(found, path) +
+             "\" and \"" + std::max(found, path) + "\": remove one");
     found = path;
   }
   if (error)
@@ -75,8 +75,7 @@ EditedStages::File read(const std::string& path, const Stage& stage) {
   std::optional<std::string> content = read_file(path, kMostBytes, &problem);
   if (content && content->empty()) problem = '"' + path + "\": it is empty";
   if (!problem.empty())
-    refuse("expected " + std::string(stage.name) + " in place of what the compiler makes, got " +
-           problem);
+    refuse("the edited stage " + std::string(stage.name) + " cannot be used: " + problem);
   return {path, *std::move(content)};
 }
 

@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail_with(int error, const std::string& what) {
   fail(Status::execution_failed,
        what + ": " + (strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error") +
-           "; temporary files go to $TMPDIR, or /tmp without it: set it to a folder that can be "
-           "written");
+           "; set TMPDIR (default: /tmp) to a writable folder");
 }
 
 // Returns the absolute path of $TMPDIR or /tmp. A program could take a relative path for an option.
@@ -40,7 +39,7 @@ std::string parent() {
 
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = parent() + "/ligerdsl-XXXXXX";
-  if (!mkdtemp(pattern.data())) fail_with(errno, "a folder in \"" + parent() + "\"");
+  if (!mkdtemp(pattern.data())) fail_with(errno, "cannot create a folder in \"" + parent() + "\"");
   path_ = pattern;
   chmod(path_.c_str(), 0700);  // whatever the umask is
 }

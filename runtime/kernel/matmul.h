@@ -44,7 +44,7 @@ class Matmul {
   virtual size_t workspace_bytes() const = 0;
 
   // Chooses the algorithm for later calls of multiply() with these types, sizes and strides. May
-  // allocate host memory. Only the alignment of `data` matters.
+  // allocate host memory. Does not access `data`; only its alignment matters.
   virtual void prepare(Product, const Matrix& /*a*/, const Matrix& /*b*/, const Matrix& /*c*/) {}
 
  protected:

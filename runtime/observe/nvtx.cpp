@@ -101,7 +101,8 @@ Nvtx* Nvtx::attach(const std::string& path, std::string* problem) {
   fill_tables();
   if (initialize != nullptr && initialize(export_table) != 0) return new Nvtx;
   *problem = '"' + path + "\" " +
-             (initialize == nullptr ? "has no " + std::string(kInitialize) : "declines");
+             (initialize == nullptr ? "has no function " + std::string(kInitialize)
+                                    : "declines: " + std::string(kInitialize) + " returned 0");
   dlclose(library);
   return nullptr;
 }

@@ -133,7 +133,7 @@ void report_spans(const std::vector<program::Span>& spans) noexcept {
                         span.duration_us * 1000, std::nullopt});
     trace->add(events);
   } catch (...) {
-    trace->lose(spans.size(), "there is no memory for them");
+    trace->lose(spans.size(), "memory ran out");
   }
 }
 

@@ -109,7 +109,7 @@ std::string TraceFile::append(int fd, const std::string& text) const {
   } else {
     std::string last(kEnd.size(), '\0');
     if (size < end || pread(fd, last.data(), last.size(), size - end) != end || last != kEnd)
-      return "it holds something else";
+      return "it does not end like a trace; choose a new file";
     if (write_at(fd, std::string(kBetween) + text + std::string(kEnd), size - end)) return "";
   }
   const std::string why = error_text(errno);
@@ -125,7 +125,8 @@ const char* TraceFile::write(const std::string& text) {
   const File file(open_to_write(path_, O_RDWR | O_CREAT | O_NONBLOCK, 0666, &problem));
   if (!file.good()) return stop(problem);
   struct stat info {};
-  if (fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode)) return stop("it is no regular file");
+  if (fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode))
+    return stop("it is not a regular file");
   const FileLock lock(file.get(), patient_.load(std::memory_order_relaxed)
                                       ? kPatience
                                       : std::chrono::milliseconds(0));
@@ -150,13 +151,14 @@ const char* TraceFile::stop(const std::string& why) {
 void TraceFile::lose(size_t events, const char* why) noexcept try {
   lost_ += static_cast<int64_t>(events);
   log_once(LogLevel::warning, "trace: events are lost",
-           "LIGERDSL_TRACE \"" + path_ + "\": events are lost, and will be counted in it: " + why);
+           "LIGERDSL_TRACE \"" + path_ +
+               "\": events are lost, and the file will contain their number: " + why);
 } catch (...) {  // no memory for the message; the lost events are still counted
 }
 
 void TraceFile::add(std::span<const TraceEvent> events) noexcept {
   if (events.empty() || stopped_.load(std::memory_order_relaxed)) return;
-  const char* why = "there is no memory for them";
+  const char* why = "memory ran out";
   try {
     const std::string whose = whose_text();
     std::string text;

@@ -84,15 +84,15 @@ std::optional<std::string> read_file(const std::string& path, size_t most, std::
     return std::nullopt;
   }
   if (S_ISDIR(info.st_mode)) return refuse(error_text(EISDIR));
-  if (!S_ISREG(info.st_mode)) return refuse("it is no regular file");
+  if (!S_ISREG(info.st_mode)) return refuse("it is not a regular file");
   const auto bytes = static_cast<size_t>(info.st_size);
   if (bytes > most)
-    return refuse("it has " + std::to_string(bytes) + " bytes, at most " + std::to_string(most) +
-                  " are read");
+    return refuse("it has " + std::to_string(bytes) + " bytes, expected at most " +
+                  std::to_string(most));
   std::string content(bytes, '\0');
   errno = 0;
   if (!read_all(file.get(), content.data(), bytes))
-    return refuse(errno != 0 ? error_text(errno) : "it became shorter");
+    return refuse(errno != 0 ? error_text(errno) : "it became shorter while it was read");
   return content;
 }
 

@@ -62,8 +62,8 @@ struct PathFailure {
 // Creates a folder and its parents (mkdir -p). Existing folders stay unchanged.
 PathFailure make_directories(const std::string& path, mode_t mode);
 
-// Finds the part of `path` at which an operation failed with `error`: the first part that is no
-// folder, else the whole path.
+// Finds the part of `path` at which an operation failed with `error`: the first part that is
+// not a folder, else the whole path.
 PathFailure locate_failure(const std::string& path, int error);
 
 }  // namespace ligerdsl::runtime

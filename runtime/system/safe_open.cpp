@@ -154,7 +154,7 @@ std::string foreign_in_sticky(const struct stat& folder, const struct stat& file
   if (!others_may_write(folder) || (folder.st_mode & S_ISVTX) == 0 || file.st_uid == geteuid())
     return "";
   return "it belongs to another user (uid " + std::to_string(file.st_uid) +
-         ") in a folder that others may write; name another path";
+         ") in a folder that other users can write to; name another path";
 }
 
 // Returns why rule 2 or 3 forbids writing an existing file, or "".
@@ -163,8 +163,8 @@ std::string forbidden(int folder, const struct stat& file) {
   if (fstat(folder, &around) != 0) return error_text(errno);
   if (std::string why = foreign_in_sticky(around, file); !why.empty()) return why;
   if (others_may_write(around) && S_ISREG(file.st_mode) && file.st_nlink > 1)
-    return "it has a second name (a hard link), in a folder that others may write; name another "
-           "path";
+    return "it has a second name (a hard link), in a folder that other users can write to; name "
+           "another path";
   return "";
 }
 

@@ -1,6 +1,6 @@
 // Status numbers of the library, and the exception that carries a status within the library.
 //
-// The numbers are equal to those of the public C header. number / 1000 is the category: 1 state, 2
+// The numbers are the same as in the public C header. number / 1000 is the category: 1 state, 2
 // caller's argument, 3 not supported, 4 compiler or internal, 5 execution. A number is never
 // reused. No exception crosses the C interface.
 #pragma once

@@ -63,8 +63,8 @@ int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) 
   return error;
 }
 
-// Reads until the program closes its end or `stop` becomes readable. If reading
-// fails, kills the program, because it would wait forever for space in the pipe.
+// Reads until the program closes its end of the pipe or `stop` becomes readable. If reading fails,
+// kills the program, because it would wait forever for space in the pipe.
 void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResult* result) {
   char buffer[1 << 16];
   for (;;) {
@@ -103,7 +103,8 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const Proce
   int ends[2];
   Descriptor output, printed;
   const auto refuse = [&](int error) {
-    fail(Status::execution_failed, "a pipe to " + arguments[0] + ": " + text_of(error));
+    fail(Status::execution_failed,
+         "cannot create a pipe to " + arguments[0] + ": " + text_of(error));
   };
   if (pipe2(ends, O_CLOEXEC) != 0) refuse(errno);
   const int first_error = output.take(ends[0]) ? 0 : errno,
@@ -120,8 +121,9 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const Proce
   while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
   }
   result.succeeded = reaped == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  result.end =
-      reaped == child ? end_text(status) : "an unknown end: another part of this process reaped it";
+  result.end = reaped == child
+                   ? end_text(status)
+                   : "an unknown exit status: another part of this process waited for it";
   return result;
 }
 

@@ -184,7 +184,7 @@ def warm_is_honest():
     for environment, words in (
             ({"LIGERDSL_CACHE": "off"}, ["off or ro"]), ({"LIGERDSL_CACHE": "ro"}, ["off or ro"]),
             ({"LIGERDSL_NO_JIT": "1"}, ["LIGERDSL_NO_JIT"]),
-            ({"LIGERDSL_CACHE_DIR": str(folder / "plain")}, ["no folder"]),
+            ({"LIGERDSL_CACHE_DIR": str(folder / "plain")}, ["not a folder"]),
             ({"LIGERDSL_CACHE_DIR": str(folder / "tiny"), "LIGERDSL_CACHE_SIZE": "100"},
              ["LIGERDSL_CACHE_SIZE"]),
             ({"LIGERDSL_CACHE_DIR": str(folder / "small"), "LIGERDSL_CACHE_SIZE": one},

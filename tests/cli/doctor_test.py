@@ -45,7 +45,7 @@ def the_cache():
          LIGERDSL_CACHE="ro", LIGERDSL_CACHE_DIR=str(folder / "none"))
     expect(not (folder / "none").exists(), "ro creates nothing")
     (folder / "file").write_text("")
-    says("cache", "absent", ["no folder", "LIGERDSL_CACHE_DIR"],
+    says("cache", "absent", ["not a folder", "LIGERDSL_CACHE_DIR"],
          LIGERDSL_CACHE_DIR=str(folder / "file"))
     says("cache", "absent", [f'"{folder}/file": Not a directory', "LIGERDSL_CACHE_DIR"],
          LIGERDSL_CACHE_DIR=str(folder / "file/below/it"))
@@ -59,7 +59,7 @@ def the_cache():
     says("cache", "absent", ["HOME", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=None,
          XDG_CACHE_HOME=None, HOME=None)
     required = {"LIGERDSL_CACHE": "required", "LIGERDSL_CACHE_DIR": str(folder / "file")}
-    says("cache", "BROKEN", ["no folder"], code=1, **required)
+    says("cache", "BROKEN", ["not a folder"], code=1, **required)
     if os.geteuid() == 0:
         (folder / "foreign").mkdir()
         os.chown(folder / "foreign", 65534, 65534)

@@ -220,9 +220,9 @@ def files_that_cannot_be_written():
     foreign.write_text("mine\n")
     pipe = folder / "pipe"
     os.mkfifo(pipe)
-    for file, why in ((folder, "Is a directory"), (pipe, "no regular file"),
-                      ("/dev/full", "no regular file"), ("/dev/null", "no regular file"),
-                      (foreign, "it holds something else"),
+    for file, why in ((folder, "Is a directory"), (pipe, "not a regular file"),
+                      ("/dev/full", "not a regular file"), ("/dev/null", "not a regular file"),
+                      (foreign, "it does not end like a trace"),
                       (folder / "none" / "x.json", "No such file or directory")):
         run(["LIGERDSL_TRACE", f'"{file}"' if file != "/dev/null" else "/dev/null", why],
             LIGERDSL_TRACE=str(file))

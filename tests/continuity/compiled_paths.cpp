@@ -107,7 +107,8 @@ class Paths {
 };
 
 Settings parse_settings(int argc, char** argv) {
-  if (argc < 2) throw std::runtime_error("expected the file of the compiler library");
+  if (argc < 2)
+    throw std::runtime_error("expected the path of the compiler library as first argument");
   Settings settings{.compiler = argv[1], .ptx_folder = {}};
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
@@ -116,7 +117,7 @@ Settings parse_settings(int argc, char** argv) {
     else if (name == "--ptx")
       settings.ptx_folder = argv[i + 1];
     else
-      throw std::runtime_error("unknown option " + name);
+      throw std::runtime_error("unknown option " + name + ": expected --kernels or --ptx");
   }
   return settings;
 }

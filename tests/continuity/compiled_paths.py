@@ -7,7 +7,7 @@ Draws calls at random, half of them with sizes that are multiples of 8, and comp
 kernel once. path_rules.h lists the rules.
 
 known_paths.txt lists the rules that kernels break today, each with a call. The test fails if
-another kernel breaks a rule. It also fails if the listed call no longer breaks the rule.
+another kernel breaks a rule. It also fails if no listed call breaks a listed rule any more.
 
 The seed follows the commit of the sources, so each commit checks other shapes. --all checks 600
 kernels.
@@ -104,8 +104,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("compiler")
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--kernels", type=int, help="stop after this many distinct kernels")
-    parser.add_argument("--calls", type=int, default=4000, help="draw at most this many calls")
+    parser.add_argument("--kernels", type=int, help="stop after N distinct kernels")
+    parser.add_argument("--calls", type=int, default=4000, help="draw at most N calls")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--ptx", help="write the PTX of kernels that break a rule to this folder")
     options = parser.parse_args()

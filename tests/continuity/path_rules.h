@@ -1,4 +1,4 @@
-// Rules for the PTX of a kernel. They check that it does what the cost model assumes.
+// Rules for the PTX of a kernel. They check that the kernel does what the cost model assumes.
 //
 //   rule           the kernel
 //   wgmma          multiplies 16-bit tiles by wgmma, not by mma.sync, in launches of more than 1e8

@@ -97,9 +97,10 @@ def faults_of(shares, known):
             faults.append(f"{' '.join(key)}: expected at most {allowed:.3f} of the pairs, got "
                           f"{share:.3f}; run with --worst 5")
         elif share < allowed * (1 - TOLERANCE) - slack:
-            faults.append(f"{' '.join(key)}: known.txt has {allowed:.3f}, got {share:.3f}: lower "
-                          "it")
-    faults += [f"{' '.join(key)}: known.txt has it, but no pair" for key in known.keys() - shares]
+            faults.append(f"{' '.join(key)}: known.txt has {allowed:.3f}, got {share:.3f}; lower "
+                          "the share in known.txt")
+    faults += [f"{' '.join(key)}: known.txt has a share, but no pair was drawn; remove it"
+               for key in known.keys() - shares]
     return faults
 
 
@@ -110,7 +111,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--worst", type=int, default=0, help="print this many cliffs of each kind")
+    parser.add_argument("--worst", type=int, default=0,
+                        help="print the N largest cliffs of each kernel, pass and rule")
     options = parser.parse_args()
     sys.path.insert(0, str(options.sources / "bench"))
     import continuity_shapes as shapes

@@ -122,7 +122,7 @@ class BuilderFuzz {
       const size_t file = text.find("builder_fuzz.h:"), kind = text.find(": error: ");
       if (file == std::string::npos || kind == std::string::npos || file > kind)
         throw std::logic_error("an error that does not name the caller's line: " + text);
-      if (text.size() < kind + 20) throw std::logic_error("an error that says nothing: " + text);
+      if (text.size() < kind + 20) throw std::logic_error("an error without a text: " + text);
       if (depth_ > 0 && once_in(6)) throw;  // leaves the loop or branch that is being recorded
     }
   }

@@ -58,12 +58,13 @@ void report(const std::string& what) {
   expectations().violations.push_back(what);
 }
 
-// Ends calls with very many launches by an error. Later chunks repeat the launches of the first
-// ones.
+// Ends a call with very many launches by an error. Launches of later chunks repeat those of the
+// first chunks.
 void count_launch() {
   constexpr int kMost = 2000;
   if (++expectations().launches > kMost)
-    runtime::fail(runtime::Status::not_supported, "more launches than this test looks at");
+    runtime::fail(runtime::Status::not_supported,
+                  "more than " + std::to_string(kMost) + " launches, the limit of this test");
 }
 
 bool inside_what_was_given(uint64_t begin, __int128 end) {
@@ -102,9 +103,9 @@ class CheckedKernel final : public runtime::LoadedKernel {
   void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
     count_launch();
     const runtime::Grid most = largest_grid();
-    if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid of negative size");
+    if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid with a negative size");
     if (grid.x > most.x || grid.y > most.y || grid.z > most.z)
-      report("a grid that no device takes");
+      report("a grid beyond the limits of the device");
     std::vector<Argument> views;
     for (Argument argument : arguments_) {
       const size_t rank = argument.type.shape.size();
@@ -137,7 +138,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
     }
     if (view.empty()) return;
     if (view.base % static_cast<uint64_t>(view.facts.pointer_align) != 0)
-      report(view.name + " is less aligned than promised");
+      report(view.name + " is not aligned to the promised " +
+             std::to_string(view.facts.pointer_align) + " bytes");
     check_memory(name_, view);
   }
 
@@ -180,25 +182,27 @@ class CheckedMatmul final : public runtime::Matmul {
   void run(runtime::Product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b,
            float beta, const runtime::Matrix& c, void* workspace, runtime::Stream) override {
     count_launch();
-    if (beta != 0 && beta != 1) report("a product that adds a part of what was there");
+    if (beta != 0 && beta != 1) report("beta is " + std::to_string(beta) + ", expected 0 or 1");
     if (a.type != b.type || (c.type != a.type && c.type != DType::f32) ||
         (!gpu_ && a.type != DType::f32))
-      report("a product of types that no library takes");
+      report(std::string("no library multiplies ") + name(a.type) + " by " + name(b.type) +
+             " into " + name(c.type));
     const Argument left = argument("a", a), right = argument("b", b), result = argument("c", c);
     for (const Argument* each : {&left, &right, &result}) {
       check_memory(kName, *each);
       for (const int64_t size : {each->dims[0], each->dims[1], each->strides[0]})
-        if (size > INT32_MAX) report("a product of sizes beyond 31 bits");
+        if (size > INT32_MAX)
+          report("a size or stride is " + std::to_string(size) + ", expected at most 2^31-1");
     }
     for (const Argument* operand : {&left, &right})
       if (share_an_element(result, *operand))
-        report("a product over its own operand " + operand->name);
+        report("the result shares an element with operand " + operand->name);
     if (workspace_bytes() > 0)
       check_workspace(reinterpret_cast<uintptr_t>(workspace), {&left, &right, &result});
   }
 
  private:
-  static constexpr const char* kName = "product";
+  static constexpr const char* kName = "matmul";
 
   static void report(const std::string& what) { test::report(std::string(kName) + ": " + what); }
   static Argument argument(const char* name, const runtime::Matrix& m) {
@@ -212,13 +216,14 @@ class CheckedMatmul final : public runtime::Matmul {
   }
   void check_workspace(uint64_t begin, std::initializer_list<const Argument*> matrices) const {
     const uint64_t end = begin + workspace_bytes();
-    if (begin % 256 != 0) report("a workspace that is aligned less than promised");
-    if (!inside_what_was_given(begin, end)) report("a workspace that the caller did not give");
+    if (begin % 256 != 0) report("the workspace is not aligned to 256 bytes");
+    if (!inside_what_was_given(begin, end))
+      report("the workspace reaches memory that the caller did not give");
     for (const Argument* matrix : matrices) {
       const __int128 last =
           static_cast<__int128>(matrix->base) + (matrix->last() + 1) * size_of(matrix->type.dtype);
       if (matrix->base < end && last > static_cast<__int128>(begin))
-        report("a workspace over " + matrix->name);
+        report("the workspace overlaps " + matrix->name);
     }
   }
 

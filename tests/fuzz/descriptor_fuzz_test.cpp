@@ -442,7 +442,7 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
   }
   if (budget.count < kUsualSeeds) return;  // too few seeds for the counts below
   EXPECT_GT(accepted, static_cast<int>(budget.count) / 80)
-      << "the fuzzer makes up too few right calls";
+      << "the fuzzer generates too few valid calls";
   EXPECT_GT(launches, 0);
 }
 

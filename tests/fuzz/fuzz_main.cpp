@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     } else if (std::strncmp(argv[i], "--count=", 8) == 0) {
       ligerdsl::test::count = static_cast<unsigned>(std::atol(argv[i] + 8));
     } else {
-      std::fprintf(stderr, "unknown argument %s: expected --seed=N, --count=N or GoogleTest's\n",
+      std::fprintf(stderr,
+                   "unknown argument %s: expected --seed=N, --count=N or an option of GoogleTest\n",
                    argv[i]);
       return 2;
     }

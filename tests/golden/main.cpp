@@ -192,15 +192,16 @@ int run(const std::string& path, Targets& targets, bool update,
         const std::set<std::string>& operations) {
   const std::vector<std::string> before = read_lines(path);
   if (before.empty())
-    throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
+    throw std::runtime_error(
+        path + ": expected a file whose first line names a target, got none or an empty one");
   const std::string target = before[0].substr(0, before[0].find(' '));
   const bool remarks = before[0].ends_with(kRemarks);
   const std::string head =
       target + " LLVM " + targets.llvm_version() + std::string(remarks ? kRemarks : "");
   if (!update && before.size() == 1)
-    throw std::runtime_error(path + " is empty: write it with --update");
+    throw std::runtime_error(path + " has only its first line: write the rest with --update");
   if (!update && before[0] != head) {
-    std::cout << "[SKIP] " << path << " is of '" << before[0] << "', this compiler makes '" << head
+    std::cout << "[SKIP] " << path << " is for '" << before[0] << "', this compiler is '" << head
               << "'\n";
     return kOtherCompiler;
   }
@@ -223,9 +224,9 @@ int run(const std::string& path, Targets& targets, bool update,
   std::cout << found.size() - 1 << (remarks ? " remarks, " : " kernels, ") << differences
             << " lines differ\n";
   if (differences == 0) return 0;
-  std::cout << (remarks ? "What the compiler could not do for the library's kernels"
+  std::cout << (remarks ? "The compiler's remarks on the library's kernels"
                         : "The code of the library's kernels")
-            << " changed. tests/golden/README.md says what an intended change needs.\n";
+            << " changed. tests/golden/README.md describes how to commit an intended change.\n";
   return kChanged;
 }
 

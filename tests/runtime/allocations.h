@@ -7,7 +7,7 @@ namespace ligerdsl::runtime::test {
 
 int64_t allocations();  // number of calls since the start, by all threads
 
-// While an object of this class exists, operator new fails on the thread that made it.
+// While an object of this class exists, operator new fails on the thread that created the object.
 class NoMemory {
  public:
   NoMemory();

@@ -82,7 +82,7 @@ TEST(CompileProcess, PassesOnTheCompilersErrors) {
   expect_words(bug, {"should accept", "assertion"});
   expect_reproducer(bug, "internal");
   const std::string fatal = failure(Status::compile_failed, "fatal");
-  expect_words(fatal, {"LLVM gave up", "Cannot select: fsin"});
+  expect_words(fatal, {"LLVM stopped with a fatal error", "Cannot select: fsin"});
   expect_reproducer(fatal, "fatal");
 }
 
@@ -147,7 +147,7 @@ TEST(CompileProcess, ErrorNamesTheFileSizeLimit) {
 }
 
 TEST(CompileProcess, TooFewDescriptorsAreAnError) {
-  if (kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to look at an error";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to report an error";
   EXPECT_TRUE(passes_in_child([] {
     auto library = isolated();
     const int next = dup(STDERR_FILENO);

@@ -37,7 +37,7 @@ TEST(CpuLevel, ErrorNamesTheMissingFeature) {
         std::tuple("x86-64-v4", kHaswell + ",+avx512f,+avx512bw,+avx512cd,+avx512dq",
                    "avx512vl")}) {
     const std::string text = missing(level, features);
-    EXPECT_NE(text.find(std::string("got ") + level + ", which has " + feature + ";"),
+    EXPECT_NE(text.find(std::string("level ") + level + " needs " + feature + ","),
               std::string::npos)
         << text;
   }

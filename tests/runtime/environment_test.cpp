@@ -139,7 +139,7 @@ TEST(Environment, DebugLogReportsCompilesHitsAndMisses) {
     }
   };
   std::string log = log_of("DISABLED_LoadTwiceOnCpu");
-  expect_lines(log, {"debug: cache miss: what_is_no_program for cpu (fake-cpu), key ",
+  expect_lines(log, {"debug: cache miss: unreadable_program for cpu (fake-cpu), key ",
                      "debug: compiled ligerdsl_fake for cpu (fake-cpu) in ", " ms, key ",
                      "debug: cache hit in memory: ligerdsl_fake for cpu (fake-cpu), key "});
   const size_t key = log.find("key ") + 4;
@@ -151,7 +151,7 @@ TEST(Environment, DebugLogReportsCompilesHitsAndMisses) {
   EXPECT_EQ(count(log, "compiled"), 0) << log;
   expect_lines(
       log_of("DISABLED_LoadOnGpuToo"),
-      {"cache miss: what_is_no_program for sm_90a, PTX ", "compiled ligerdsl_fake for sm_90a, PTX ",
+      {"cache miss: unreadable_program for sm_90a, PTX ", "compiled ligerdsl_fake for sm_90a, PTX ",
        "cubin assembled by the driver: ligerdsl_fake for sm_90a, driver "});
   expect_lines(log_of("DISABLED_LoadOnGpuToo"),
                {"cubin hit on disk: ligerdsl_fake for sm_90a, driver ",

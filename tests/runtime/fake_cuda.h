@@ -20,7 +20,7 @@ struct FakeCudaControl {
   // an SM. The defaults are 32, 0 and 8.
   void (*set_function)(int registers, int local_bytes, int ctas_per_sm);
   int64_t (*call_count)();
-  // Returns the number of calls of this function since the reset.
+  // Returns the number of calls to this function since the reset.
   int64_t (*calls_of)(const char* function);
   // Returns the number of live modules, allocations, streams, events, link states and retained
   // contexts.

@@ -1,4 +1,4 @@
-// Tests that launches allocate no memory: counts calls of operator new.
+// Tests that launches allocate no memory: counts calls to operator new.
 #include <functional>
 #include <optional>
 

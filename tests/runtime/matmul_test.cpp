@@ -174,18 +174,18 @@ TEST(ChooseKernel, FollowsTheOrderOfTheTable) {
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f32, f32, all), 0u);
   EXPECT_EQ(choose_kernel("sm_100", Product::nt, bf16, bf16, all), 0u);
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, std::span(all).first(1)), 0u)
-      << "none of the table's";
+      << "no proposal is in the table";
 }
 
 TEST(CudaMatmul, RejectsUnsupportedOperands) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(2, 13, 0, 0), b(13, 13, 0, 0), c(2, 13, 0, 0);
-  expect_failure(Status::not_supported, "no kernel for a product of 2 x 13 x 13", [&] {
+  expect_failure(Status::not_supported, "with m = 2, n = 13, k = 13", [&] {
     matmul->multiply(Product::nn, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
   });
   Matrix half = a.matrix;
   half.type = f16;
-  expect_failure(Status::not_supported, "f16 and f32", [&] {
+  expect_failure(Status::not_supported, "A is f16, B is f32", [&] {
     matmul->multiply(Product::nn, half, b.matrix, 0, c.matrix, nullptr, nullptr);
   });
 }

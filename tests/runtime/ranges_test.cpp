@@ -246,7 +246,7 @@ TEST_F(Ranges, ReportsATraceThatIsNotARegularFile) {
   ASSERT_EQ(mkfifo(trace.c_str(), 0600), 0);
   const std::string errors = scratch.path() + "/errors";
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_Threads", variables(), errors));
-  EXPECT_EQ(count(read_file(errors), "it is no regular file"), 1) << read_file(errors);
+  EXPECT_EQ(count(read_file(errors), "it is not a regular file"), 1) << read_file(errors);
 }
 
 }  // namespace

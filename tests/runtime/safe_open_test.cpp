@@ -58,7 +58,8 @@ TEST_F(SharedFolder, RejectsSymbolicLinksOfOtherUsers) {
   expect_refused(own_.path() + "/to_theirs", "symbolic link of another user");
   std::string problem;
   EXPECT_FALSE(File(open_folder(in_shared("folder/below"), 0700, &problem)).good());
-  EXPECT_FALSE(fs::exists(own_.path() + "/below")) << "nothing is made behind such a link";
+  EXPECT_FALSE(fs::exists(own_.path() + "/below"))
+      << "nothing is created at the target of such a link";
   EXPECT_EQ(find_place(in_shared("folder/new"), &problem), nullptr);
 }
 
@@ -67,7 +68,7 @@ TEST_F(SharedFolder, RejectsFilesOfOtherUsersInAStickyFolder) {
   give_away(in_shared("theirs"));
   expect_refused(in_shared("theirs"), "belongs to another user (uid 12345)");
   EXPECT_EQ(test::read_file(in_shared("theirs")), "theirs")
-      << "it is not cut off before it is looked at";
+      << "the file is not truncated before the check";
   ASSERT_EQ(mkfifo(in_shared("pipe").c_str(), 0666), 0);
   give_away(in_shared("pipe"));
   expect_refused(in_shared("pipe"), "belongs to another user");  // must not wait for a reader
@@ -131,7 +132,7 @@ TEST(SafeOpen, ReplacesALinkAndNotItsTarget) {
   EXPECT_FALSE(fs::is_symlink(folder.path() + "/file"));
   EXPECT_EQ(test::read_file(folder.path() + "/file"), "new");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1)
-      << "nothing is left next to it";
+      << "no temporary file is left";
 }
 
 }  // namespace

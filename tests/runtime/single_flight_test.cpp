@@ -76,7 +76,7 @@ std::shared_ptr<Device> without_a_cache() {
 void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices,
                         const std::string& gate) {
   const int64_t before = fake_compiles();
-  const Lines waiting("another thread makes ");
+  const Lines waiting("waiting for another thread ");
   std::vector<std::thread> threads;
   std::vector<std::shared_ptr<LoadedKernel>> kernels(devices.size());
   std::vector<LoadReport> reports(devices.size());
@@ -199,7 +199,7 @@ TEST(SingleFlight, KilledProcessReleasesTheWaiters) {
     _exit(0);
   }
   wait_for([&] { return exists(gate + ".begun"); });
-  const Lines waiting("another process makes ");
+  const Lines waiting("waiting for another process ");
   const int64_t before = fake_compiles();
   auto device = fake_cpu(folder.path());
   LoadReport report;

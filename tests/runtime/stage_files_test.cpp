@@ -170,7 +170,7 @@ TEST_F(StageFiles, VariantsThreadsAndProcessesDumpIndependently) {
   std::set<std::string> texts;
   for (const auto& folder : fs::directory_iterator(dumps())) {
     EXPECT_EQ(files_in(folder.path()), (std::set<std::string>{"02-tile.mlir", "04-llvm.ll"}))
-        << "nothing unfinished";
+        << "no temporary file";
     texts.insert(read_file(folder.path() / "02-tile.mlir"));
   }
   EXPECT_EQ(texts.size(), 5u) << "four programs, and one in two variants";
@@ -217,7 +217,7 @@ TEST_F(StageFiles, DriverGetsTheEditedPtx) {
   EXPECT_EQ(cached.size(), 2u);
   const std::string file = edit(true, "05-kernel.ptx", edited);
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden(is(edited, "0"))))
-      << "the edited text does not wait for what runs before it";
+      << "the edited PTX does not wait for the previous kernel";
   EXPECT_NE(log().find("LIGERDSL_OVERRIDE_DIR: ligerdsl_fake-"), std::string::npos) << log();
   EXPECT_NE(log().find(" is made from \"" + file + "\""), std::string::npos) << log();
   edit(true, "05-kernel.ptx", edited + " griddepcontrol.wait");
@@ -269,7 +269,7 @@ TEST_F(StageFiles, DumpDoesNotOverwriteEditedFiles) {
       overridden({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + path + "/edited"})));
   EXPECT_EQ(read_file(file), "tile");
   EXPECT_EQ(files_in(fs::path(file).parent_path()), (std::set<std::string>{"02-tile.mlir"}));
-  EXPECT_NE(log().find(" is LIGERDSL_OVERRIDE_DIR"), std::string::npos) << log();
+  EXPECT_NE(log().find(" is also LIGERDSL_OVERRIDE_DIR"), std::string::npos) << log();
 }
 
 TEST_F(StageFiles, ErrorNamesTheInvalidFile) {
@@ -289,7 +289,7 @@ TEST_F(StageFiles, ErrorNamesTheInvalidFile) {
   expect_fails("06-kernel.cubin",
                "\x7f"
                "ELF CUBIN ligerdsl_fake",
-               Status::compile_failed, "it is cut short");
+               Status::compile_failed, "is cut short");
   expect_fails("05-kernel.ptx", "", Status::invalid_argument, "is empty");
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }
@@ -306,10 +306,10 @@ TEST_F(StageFiles, ErrorNamesFilesThatAreNotRegular) {
                     "TEST_SAYS=" + ptx, "TEST_SAYS_TOO=" + says})))
         << says;
   };
-  expect_fails("it is no regular file", [&] { ASSERT_EQ(mkfifo(ptx.c_str(), 0600), 0); });
+  expect_fails("it is not a regular file", [&] { ASSERT_EQ(mkfifo(ptx.c_str(), 0600), 0); });
   expect_fails("Is a directory", [&] { fs::create_directories(ptx); });
   expect_fails("No such file or directory", [&] { fs::create_symlink("nowhere", ptx); });
-  expect_fails("at most 67108864 are read", [&] {
+  expect_fails("expected at most 67108864", [&] {
     write_file(ptx, "");
     fs::resize_file(ptx, int64_t{1} << 40);  // sparse
   });

@@ -68,7 +68,7 @@ TEST(Subprocess, WorksWithClosedStandardStreams) {
 }
 
 TEST(Subprocess, TooFewDescriptorsAreAnError) {
-  if (test::kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to look at an error";
+  if (test::kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to report an error";
   EXPECT_TRUE(test::passes_in_child([] {
     const int next = dup(STDERR_FILENO);
     rlimit limit{};

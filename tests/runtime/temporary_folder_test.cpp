@@ -61,7 +61,7 @@ TEST(TemporaryFolder, RejectsExistingFilesAndLinks) {
     }
     EXPECT_EQ(test::read_file(folder.path() + "/file"), "first");
   }
-  EXPECT_EQ(test::read_file(victim), "mine") << "links are removed, not what they name";
+  EXPECT_EQ(test::read_file(victim), "mine") << "links are removed, not their targets";
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(ThreadPool, RunsEveryIndexOnce) {
   }
 }
 
-// Like a kernel, each index writes its own row to the arena and adds it up in a fixed order.
+// Like a kernel, each index writes its own row to the arena and adds its elements in a fixed order.
 std::vector<float> row_sums(int threads) {
   constexpr int64_t rows = 500, columns = 200;
   struct Job {

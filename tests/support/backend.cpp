@@ -26,7 +26,7 @@ const Arguments::Entry& Arguments::find(const std::string& name) const {
   for (const Entry& entry : entries_) {
     if (entry.name == name) return entry;
   }
-  throw std::invalid_argument("the test binds no argument named " + name);
+  throw std::invalid_argument("the test binds no argument with the name " + name);
 }
 
 void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments arguments) {
@@ -73,7 +73,7 @@ BackendChoice make_backend(const std::string& name) {
   if (maker != makers().end()) return maker->second();
   std::string known;
   for (const auto& entry : makers()) known += (known.empty() ? "" : ", ") + entry.first;
-  return {nullptr, "this program has " + known};
+  return {nullptr, "expected one of " + known};
 }
 
 Backend& backend() {

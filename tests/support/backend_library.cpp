@@ -42,7 +42,7 @@ int32_t dtype_code(DType type) {
     case DType::i1:
       return LIGERDSL_BOOL;
   }
-  throw std::logic_error("a dtype without a row here");
+  throw std::logic_error("the dtype has no case in this switch");
 }
 
 // Returns true if the device compiles and loads a kernel with clusters. Otherwise prints the reason
@@ -60,7 +60,7 @@ bool takes_clusters(ligerdsl_context_t context) {
     ligerdsl_kernel_destroy(kernel);
     return true;
   }
-  std::cerr << "no test runs on clusters: " << ligerdsl_last_error() << "\n";
+  std::cerr << "the tests use no clusters: " << ligerdsl_last_error() << "\n";
   return false;
 }
 

@@ -100,7 +100,7 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
 
 bool has_maps(const Compiled& kernel, const Packed& packed) {
   for (const program::TensorMap& map : kernel.maps)
-    if (runtime::reason_not_mapped(map, packed.slots.data())) return false;
+    if (!runtime::reason_not_mapped(map, packed.slots.data()).empty()) return false;
   return true;
 }
 
@@ -112,7 +112,7 @@ std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps,
   for (size_t i = 0; i < maps.size(); ++i)
     if (runtime::encode_map(api, maps[i], packed.slots.data(),
                             reinterpret_cast<runtime::cuda::TensorMap*>(&all[i])))
-      throw std::runtime_error("a driver would refuse a tensor map");
+      throw std::runtime_error("the driver rejects a tensor map");
   return all;
 }
 
@@ -184,7 +184,7 @@ class PtxBackend : public Backend {
     const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster,
                           artifact.dynamic_persistent, artifact.maps};
     if (kernel.program.threads != artifact.threads)
-      throw std::runtime_error(".reqntid is not the artifact's");
+      throw std::runtime_error(".reqntid differs from the artifact's number of threads");
     return kernels_[{program, facts}] = kernel;
   }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""on_processor.py [--own-level] NAME command...: runs the command as on another processor, which
-this one can imitate.
+"""on_processor.py [--own-level] NAME command...: runs the command as on another processor, if
+this processor can imitate it.
 
 NAME is one of:
 

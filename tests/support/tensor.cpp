@@ -139,7 +139,7 @@ std::shared_ptr<Storage> Storage::sparse(int64_t elements_bytes) {
 
 Storage::Storage(const Storage& other)
     : bytes_(other.bytes_), begin_(bytes_.data()), size_(other.size_) {
-  if (is_sparse()) throw std::logic_error("a sparse storage is not copied");
+  if (is_sparse()) throw std::logic_error("a sparse storage cannot be copied");
 }
 
 Storage::~Storage() {

@@ -77,7 +77,7 @@ template <class T>
 void divisible(T a, T b) {
   if (b == 0) throw std::runtime_error("division by zero");
   if (std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == static_cast<T>(-1)) {
-    throw std::runtime_error("quotient that does not fit");
+    throw std::runtime_error("the quotient does not fit the type");
   }
 }
 

@@ -10,9 +10,10 @@ constexpr int64_t kMaxBytes = (1 << 20) - 1;  // PTX limit of bytes and of arriv
 }
 
 void Mbarrier::init(uint64_t count, Epoch by) {
-  if (live_) throw std::runtime_error("an mbarrier is initialised twice");
+  if (live_) throw std::runtime_error("the mbarrier is initialised twice");
   if (count < 1 || count > kMaxBytes)
-    throw std::runtime_error("an mbarrier for " + std::to_string(count) + " arrivals");
+    throw std::runtime_error("the mbarrier is initialised for " + std::to_string(count) +
+                             " arrivals, expected 1 to " + std::to_string(kMaxBytes));
   live_ = true;
   fenced_ = false;
   expected_ = pending_ = count;
@@ -25,27 +26,28 @@ void Mbarrier::init(uint64_t count, Epoch by) {
 
 void Mbarrier::invalidate(const Order& order, const Agents& agents) {
   if (const Epoch user = order.seen.missing(users_)) {
-    throw std::runtime_error("an mbarrier is invalidated that " + agents.name(agent_of(user)) +
-                             " may still use");
+    throw std::runtime_error("the mbarrier is invalidated, but " + agents.name(agent_of(user)) +
+                             " may still use it");
   }
   if (!waiting.empty())
-    throw std::runtime_error("an mbarrier is invalidated that a warp waits for");
+    throw std::runtime_error("the mbarrier is invalidated while a warp waits for it");
   live_ = false;
 }
 
 void Mbarrier::use(const Order& order, const Agents& agents, Epoch now) {
-  if (!live_) throw std::runtime_error("an mbarrier that was not initialised");
+  if (!live_) throw std::runtime_error("the mbarrier was not initialised");
   if (!order.seen.covers(init_)) {
-    throw std::runtime_error("an mbarrier that " + agents.name(agent_of(init_)) +
-                             " initialised, without a barrier between");
+    throw std::runtime_error("the mbarrier was initialised by " + agents.name(agent_of(init_)) +
+                             ", and no barrier orders this use after that");
   }
   users_.raise(now);
 }
 
 bool Mbarrier::arrive(uint64_t count, const Order& order, bool far) {
   if (count < 1 || count > pending_) {
-    throw std::runtime_error(std::to_string(count) + " arrivals at an mbarrier that waits for " +
-                             std::to_string(pending_) + " more");
+    throw std::runtime_error("got " + std::to_string(count) +
+                             " arrivals at an mbarrier that waits for " + std::to_string(pending_) +
+                             " more");
   }
   pending_ -= count;
   (far ? far_ : near_).join(order);
@@ -55,15 +57,17 @@ bool Mbarrier::arrive(uint64_t count, const Order& order, bool far) {
 bool Mbarrier::add(int64_t bytes) {
   bytes_ += bytes;
   if (bytes_ > kMaxBytes || bytes_ < -kMaxBytes) {
-    throw std::runtime_error("an mbarrier that expects " + std::to_string(bytes_) + " bytes");
+    throw std::runtime_error("the mbarrier expects " + std::to_string(bytes_) +
+                             " bytes, the limit is " + std::to_string(kMaxBytes));
   }
   return settle();
 }
 
 bool Mbarrier::complete(int64_t bytes, Epoch expected, const Order& passed) {
-  if (!live_) throw std::runtime_error("lands on an mbarrier that was invalidated");
+  if (!live_) throw std::runtime_error("its mbarrier was invalidated before the copy completed");
   if (make_epoch(agent_, phase_ + 1) != expected) {
-    throw std::runtime_error("lands after the phase of its mbarrier in which it was issued");
+    throw std::runtime_error(
+        "the copy completed after the mbarrier's phase in which it was issued");
   }
   far_.join(passed);
   return add(-bytes);

@@ -123,15 +123,16 @@ bool is_constant(const Operand& o, uint64_t value) {
 
 void decode_operands(Instruction& i) {
   if (i.kind == Kind::warp_barrier || i.kind == Kind::elect) {
-    require(is_constant(i.operands.back(), 0xffffffff), "only whole warps are known");
+    require(is_constant(i.operands.back(), 0xffffffff), "expected the lane mask 0xffffffff");
   }
   if (i.kind == Kind::elect)
     require(i.operands[0].parts.size() == 2, "expected a register and a predicate");
   if (i.kind == Kind::barrier && i.arrive)
-    require(i.operands.size() == 2, "an arrival without its number of threads");
+    require(i.operands.size() == 2, "expected the number of threads of bar.arrive");
   if (i.kind == Kind::group_multiply) {
     i.columns = std::stoi(i.opcode.substr(i.opcode.find("m64n") + 4));
-    require(i.columns % 8 == 0 && i.columns <= 256, "wgmma has columns of 8, up to 256");
+    require(i.columns % 8 == 0 && i.columns <= 256,
+            "expected a multiple of 8 columns, at most 256");
     require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2,
             "expected 64 accumulator rows in 128 threads");
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
@@ -143,16 +144,16 @@ void decode_operands(Instruction& i) {
             "only a 16-bit operand in shared memory may be transposed");
     require(wide || !registers, "8-bit and 32-bit operands in registers are not supported");
     require(!whole || i.columns <= 32 || i.columns % 16 == 0,
-            "wgmma has more than 32 columns of i8 by 16");
+            "expected a multiple of 16 columns, because i8 wgmma has more than 32 columns");
   }
   if (i.kind == Kind::tensor_load || i.kind == Kind::tensor_store) {
     const size_t rank = i.opcode[i.opcode.find(".tensor.") + 8] - '0';
     const Operand& box = i.operands[i.kind == Kind::tensor_load ? 1 : 0];
     require(box.parts.size() == 2 && box.parts[1].parts.size() == rank,
-            "a map and a coordinate of each dimension");
+            "expected a tensor map and one coordinate per dimension");
     if (i.kind == Kind::tensor_load)
       require((i.operands.size() == 4) == has(i, ".multicast"),
-              "a mask of CTAs of what is copied to several, and of that alone");
+              "expected a CTA mask if the copy is a multicast, and only then");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;

@@ -117,12 +117,12 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"SumNotWritten", product({.zeros = ""}),
               "the accumulator is read before it is written"},
         Fault{"NotShown", product({.proxy = ""}), "wrote, without fence.proxy.async between"},
-        Fault{"NoWait", product({.wait = ""}), "a register that a wgmma has not given back"},
+        Fault{"NoWait", product({.wait = ""}), "still belongs to a wgmma"},
         Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}),
-              "has not given back"},
+              "still belongs to a wgmma"},
         Fault{"WaitBeforeCommit", product({.commit = ""}), "wgmma.wait_group before the commit"},
         Fault{"OperandOverwritten", product({.between = "mov.b32 	%r20, 0;"}),
-              "has not given back"},
+              "still belongs to a wgmma"},
         Fault{"SlotOverwritten", product({.between = kBetween}),
               "write to shared memory that a wgmma of warp"},
         Fault{"NotAwaited", product({.wait = "", .store = ""}),
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
             "%r30, %r31, %r32, "
             "%r33, %r30, "
             "%r31, %r32, %r33, %r30, %r31, %r32, %r33, %r30, %r31, %r32, %r33}, %rd21, %rd21, %p1;",
-            "wgmma has more than 32 columns of i8 by 16"},
+            "expected a multiple of 16 columns"},
         Fault{"NoSwizzle", product({.descriptor = "68719542272"}),
               "a descriptor without a swizzle"},
         Fault{

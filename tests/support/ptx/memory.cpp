@@ -16,7 +16,7 @@ uint64_t word_at(const uint8_t* from) {
 }
 
 // Copies words of a constant size, which is fast: the processor forwards a store to a later load of
-// equal size.
+// the same size.
 uint64_t value_at(const uint8_t* from, int bytes) {
   switch (bytes) {
     case 1:
@@ -131,7 +131,7 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
   Cell* const cells = &cells_[at];
   bool equal = true;
   for (int i = 1; i < bytes; ++i) equal = equal && cells[i] == cells[0];
-  const int step = equal ? bytes : 1;  // often all bytes of a number have equal cells
+  const int step = equal ? bytes : 1;  // often all bytes of a number have the same cell
   for (int i = 0; i < bytes; i += step) {
     Cell cell = cells[i];
     if (cell.write != loaded_.write || now != loaded_.now) {

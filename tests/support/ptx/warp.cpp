@@ -81,7 +81,7 @@ Warp::Stop Warp::run_until_stop() {
         if (group.lanes != kAllLanes && parked_) return Stop::wait;
         if (group.lanes != kAllLanes) {
           throw std::runtime_error(
-              "an instruction of the whole warp that not all threads of the warp reach together");
+              "not all threads of the warp reach this warp-wide instruction together");
         }
       }
       const Stop stop = execute(i, group);
@@ -167,7 +167,7 @@ Warp::Stop Warp::execute(const Instruction& i, const Group& group) {
   set_pc(group.lanes, group.pc + 1);
   if (converges(i.kind) && active != 0 && active != kAllLanes) {
     throw std::runtime_error(
-        "an instruction of the whole warp that not all threads of the warp reach together");
+        "not all threads of the warp reach this warp-wide instruction together");
   }
   return active ? dispatch(i, group, active) : Stop::none;
 }
@@ -306,7 +306,7 @@ Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_
       wait_group(i);
       break;
     default:
-      throw std::runtime_error("an instruction that the machine does not run");
+      throw std::runtime_error("the emulator does not support this instruction");
   }
   return Stop::none;
 }
@@ -314,7 +314,7 @@ Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_
 const Lanes& Warp::read(const Operand& o, uint32_t lanes) {
   if (o.kind == Operand::Kind::constant) return o.constant;
   if (o.kind == Operand::Kind::shared) return shared_;
-  if (o.kind != Operand::Kind::reg) throw std::runtime_error("an operand that has no value");
+  if (o.kind != Operand::Kind::reg) throw std::runtime_error("the operand has no value");
   return read_register(o.reg, lanes);
 }
 
@@ -329,8 +329,7 @@ const Lanes& Warp::read_register(int reg, uint32_t lanes) {
 }
 
 Lanes& Warp::write(const Operand& o, uint32_t lanes) {
-  if (o.kind != Operand::Kind::reg)
-    throw std::runtime_error("a destination that is not a register");
+  if (o.kind != Operand::Kind::reg) throw std::runtime_error("the destination is not a register");
   expect_free(o.reg);
   defined_[o.reg] |= lanes;
   return registers_[o.reg];

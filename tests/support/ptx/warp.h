@@ -54,7 +54,7 @@ class Warp {
   const Lanes& read_register(int reg, uint32_t lanes);
   void expect_free(int reg) const {
     if (pending_[reg] > products_.waited)
-      throw std::runtime_error("a register that a wgmma has not given back");
+      throw std::runtime_error("the register still belongs to a wgmma");
   }
   Lanes& write(const Operand& o, uint32_t lanes);
   void pure(const Instruction& i, uint32_t lanes);

@@ -80,7 +80,7 @@ void Warp::bulk_load(const Instruction& i, uint32_t lanes) {
 const TensorMap& Warp::map_at(uint64_t address) const {
   for (const TensorMap& map : machine_.launch.maps)
     if (reinterpret_cast<uintptr_t>(&map) == address) return map;
-  throw std::runtime_error("a tensor copy without a tensor map");
+  throw std::runtime_error("a TMA copy without a tensor map");
 }
 
 namespace {
@@ -101,7 +101,9 @@ struct BoxSize {
 template <class Unit>
 void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
   if (map.rank != static_cast<int>(places.size()))
-    throw std::runtime_error("a tensor copy of other dimensions than its map");
+    throw std::runtime_error("a TMA copy with " + std::to_string(places.size()) +
+                             " coordinates, its map has " + std::to_string(map.rank) +
+                             " dimensions");
   const BoxSize box(map);
   const int64_t bytes = map.element_bytes;
   for (int64_t line = 0; line < box.lines; ++line) {
@@ -189,8 +191,7 @@ void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const TensorMap& map = map_at(maps[lane]);
-    if (map.rounds_to_tf32)
-      throw std::runtime_error("a tensor store with a map that rounds to tf32");
+    if (map.rounds_to_tf32) throw std::runtime_error("a TMA store with a map that rounds to tf32");
     if (copy.adds && map.element_bytes != 4)
       throw std::runtime_error("only f32 elements can be added");
     const Place place = resolve(address(o[1], from, lane, 128), Space::shared);

@@ -12,13 +12,15 @@ void Warp::tick() {
 
 Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
   const uint64_t number = low(read(i.operands[0], kAllLanes)[0], 4);
-  if (number >= cta_.barriers.size()) throw std::runtime_error("there are 16 barriers");
+  if (number >= cta_.barriers.size())
+    throw std::runtime_error("barrier " + std::to_string(number) + ", expected 0 to 15");
   CtaBarrier& barrier = cta_.barriers[number];
   const bool counted = i.operands.size() == 2;
   const uint64_t threads =
       counted ? low(read(i.operands[1], kAllLanes)[0], 4) : cta_.warps.size() * kLanes;
   if (threads == 0 || threads % kLanes)
-    throw std::runtime_error("a barrier of other than whole warps");
+    throw std::runtime_error("a barrier of " + std::to_string(threads) +
+                             " threads, expected whole warps");
   if (!counted && cta_.ended > 0)
     throw std::runtime_error("warps wait at different barriers: one has ended");
   if (barrier.arrived > 0 && (barrier.count != threads / kLanes || barrier.counted != counted ||
@@ -82,7 +84,7 @@ void Warp::fence(const Instruction& i) {
 Mbarrier& Warp::mbarrier(const Place& place) {
   const auto found = place.cta.mbarriers.find(place.at);
   if (found == place.cta.mbarriers.end())
-    throw std::runtime_error("an mbarrier that was not initialised");
+    throw std::runtime_error("the mbarrier was not initialised");
   found->second.use(order_, cta_.cluster.agents, now_);
   return found->second;
 }
