@@ -43,7 +43,8 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
     detail::fail(loc, "cdiv", std::string("expected integers, got ") + name(pair.a.dtype));
   }
   if (b.is_number && b.number.integer <= 0)
-    detail::fail(loc, "cdiv", "the divisor must be positive");
+    detail::fail(loc, "cdiv",
+                 "the divisor must be positive, got " + std::to_string(b.number.integer));
   const Scalar x(pair.a), y(pair.b);
   const Scalar less_one = at(y, loc) - NumberArg(1, loc);
   const Scalar raised = at(x, loc) + at(less_one, loc);
@@ -54,7 +55,7 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
                         int64_t group, Loc loc) {
   if (group < 1 || group > std::numeric_limits<int32_t>::max())
     detail::fail(loc, "grouped_tiles",
-                 "expected a group of 1 row of tiles or more, got " + std::to_string(group));
+                 "expected a group of 1 to 2147483647 rows of tiles, got " + std::to_string(group));
   const DType wide = program.dtype() == i64 ? i64 : i32;
   const Scalar number = program.to(wide, loc), rows = tile_rows.to(wide, loc),
                columns = tile_columns.to(i32, loc);

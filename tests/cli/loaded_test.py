@@ -59,7 +59,7 @@ def lists_arguments():
 def names_that_shadow():
     says("list", 2, ["the library has an operation named 'softmax_forward'", shadowing],
          load=shadowing)
-    says("list", 2, ["kernel 'ones': a meta-parameter is named 'num_warps'", "name it otherwise"],
+    says("list", 2, ["kernel 'ones': a meta-parameter has the name 'num_warps'", "rename it"],
          load=clashing)
     says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
     says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])

@@ -45,7 +45,8 @@ TEST(Size, NumberRequiresAnExpressionWithoutRows) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "error: expected a number, got ceil_div(rows, 4), which depends on the rows of a call");
+        "error: expected a number, got ceil_div(rows, 4), which depends on the call's number of "
+        "rows; evaluate it with at(rows)");
   }
 }
 

@@ -138,11 +138,11 @@ TEST(Target, ReachesTheKernelAndItsLaunchRule) {
 TEST(Target, MissingTargetIsAnError) {
   const std::string message = message_of([] { program_bytes(kForTarget, NoMeta{}); });
   EXPECT_NE(message.find("target_test.cpp:"), std::string::npos) << message;
-  EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"),
+  EXPECT_NE(message.find("error: target: the kernel is recorded without a target; pass a Target"),
             std::string::npos);
   EXPECT_NE(message_of([] {
               kForTarget.launch({}, LaunchArguments());
-            }).find("error: launch rule: the launch is for no"),
+            }).find("error: launch rule: the launch has no target"),
             std::string::npos);
 }
 
