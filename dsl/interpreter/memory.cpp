@@ -33,7 +33,9 @@ void* Machine::checked(const Op& op, int64_t address, DType dtype) const {
     if (begin >= range.begin && begin < range.end && range.end - begin >= bytes)
       return reinterpret_cast<void*>(begin);
   }
-  fail(op, "an access outside the memory of the arguments");
+  fail(
+      op,
+      "the accessed element is outside the memory of the arguments; correct its index, or mask it");
 }
 
 void Machine::read_element(DType dtype, const void* address, Data& out, int64_t at) const {

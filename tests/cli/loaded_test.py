@@ -184,7 +184,7 @@ def finds_faults():
          absent=["right"])
     says("run faulty fault=4 y=7x41 x=y:2..3 --check", 2,
          ["loaded_kernels.cpp:",
-          "rem: division by zero in element 41; a divisor outside of its view is the pad"])
+          "rem: division by zero in element 41; if the divisor is outside its view"])
     entry = ligerdsl.json("--load", kernels, "run", *"faulty fault=1 y=7x41 x=y --check".split(),
                           code=1)
     expect(entry and entry[0]["not_written"] == 41 and entry[0]["beyond_gate"] == 0, entry)

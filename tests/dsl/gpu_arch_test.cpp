@@ -89,12 +89,12 @@ TEST(GpuArch, RejectsOptionsBeyondItsLimits) {
             "NVIDIA driver");
   options = options_for("sm_80");
   options.min_ctas_per_sm = 33;
-  EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
+  EXPECT_EQ(refused(options), "min_ctas_per_sm must be 1 to 32, or 0 for no minimum, got 33");
   options.min_ctas_per_sm = 0;
   for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises caps below 24 to 24
     options.max_registers = registers;
     EXPECT_EQ(refused(options),
-              "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
+              "max_registers must be 24 to 255, or 0 for no cap, got " + std::to_string(registers));
   }
   options.max_registers = 24;
   EXPECT_EQ(refused(options), "");

@@ -129,7 +129,7 @@ void expect_refused(uint16_t code, Run run) {
     run();
     ADD_FAILURE() << "accepted " << code;
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no operation of number " + std::to_string(code)),
+    EXPECT_NE(std::string(error.what()).find("no operation with number " + std::to_string(code)),
               std::string::npos)
         << error.what();
   }
