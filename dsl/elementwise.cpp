@@ -181,7 +181,7 @@ T& assign(T& a, const Operand& b, const char* op) {
   }
   return a = result;
 }
-// Implementation of functions. Their callers pass the source location.
+// Implementations of the functions. Their callers pass the source location.
 template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
   return binary(code, info(code).dtypes, a, b, op, loc);

@@ -23,7 +23,7 @@ std::string join(const std::vector<std::string>& words) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const DTypeInfo& info : kDTypes) names.emplace_back(info.name);  // by number
+  for (const DTypeInfo& info : kDTypes) names.emplace_back(info.name);  // indexed by DType
   return names;
 }
 

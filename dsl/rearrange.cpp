@@ -1,4 +1,4 @@
-// gather, shuffle_xor and the functions that consist of them.
+// gather, shuffle_xor and the functions that are composed of them.
 #include "ligerdsl/dsl/rearrange.h"
 
 #include <bit>
@@ -53,9 +53,9 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   return along;
 }
 
-// Convert x to integer keys in the same order, and back. The bits of floats are ordered like
-// integers, except that the order of negative numbers is reversed. A NaN becomes the largest key,
-// which converts back to a NaN.
+// to_keys converts x to integer keys in the same order, and from_keys converts them back. The bits
+// of floats are ordered like integers, except that the order of negative numbers is reversed. A NaN
+// becomes the largest key, which converts back to a NaN.
 Tile to_keys(const Tile& x, Loc loc) {
   if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
   const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);

@@ -199,7 +199,8 @@ void Machine::tile_access(const Op& op) {
   if (is_load && op.integer(AttrKey::resident)) require_unchanged(op, start, value);
 }
 
-// Fails if a resident block has changed since its first load, because a target may reuse that tile.
+// Fails if a resident block has changed since its first load, because a target may return the tile
+// of the first load again.
 void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
   const auto [before, first] =
       residents_.try_emplace({op.integer(AttrKey::resident), start}, block);

@@ -272,7 +272,7 @@ TEST(Author, TablePassesChoices) {
               }).find("'warps': expected one of 1, 3, 4, got '2'"),
               std::string::npos);
   }
-  EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "test_kernel's block names no choices";
+  EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "`block` of test_kernel has no choices";
 }
 
 TEST(Author, TablePassesErrorsAsText) {
@@ -443,7 +443,7 @@ TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   EXPECT_EQ(launch_of(0, &launch), "");
   EXPECT_EQ(launch.struct_size, known);
   EXPECT_EQ(launch.num_stages, 2);
-  EXPECT_EQ(launch.no_alias, 77) << "not the caller's";
+  EXPECT_EQ(launch.no_alias, 77) << "bytes after the caller's struct must not change";
   EXPECT_NE(launch_of(1, &launch)
                 .find("sets a field of Launch that the loading program does not support"),
             std::string::npos);

@@ -77,7 +77,7 @@ TEST(Target, AcceptsTheNamesOfTheCommandLine) {
   EXPECT_STREQ(cpu.name, "cpu");
   EXPECT_TRUE(cpu.vector_bytes == 16 || cpu.vector_bytes == 32 || cpu.vector_bytes == 64)
       << cpu.vector_bytes;
-  EXPECT_EQ(cpu.max_cluster, 1) << "as on a GPU without clusters";
+  EXPECT_EQ(cpu.max_cluster, 1) << "a CPU has no clusters";
   EXPECT_EQ(target_named("x86-64-v2").vector_bytes, 16);
   EXPECT_EQ(target_named("x86-64-v3").vector_bytes, 32);
   EXPECT_EQ(target_named("x86-64-v4").vector_bytes, 64);

@@ -97,7 +97,8 @@ const Defect kDefects[] = {
     {"file number 9", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
     {"the attribute axis is 3, expected 0 to 2",
      on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
-    {"axis must be an integer, got a float", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
+    {"axis must be an integer, got a float",
+     on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
     {"must have the attribute axis",
      on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
     {"must have the attribute axis only once",
@@ -230,7 +231,7 @@ TEST(Verify, ErrorNamesEachDefect) {
     defect.apply(program);
     try {
       verify(program);
-      ADD_FAILURE() << "accepted: " << defect.message;
+      ADD_FAILURE() << "accepted, expected the error: " << defect.message;
     } catch (const std::runtime_error& error) {
       EXPECT_NE(std::string(error.what()).find(defect.message), std::string::npos)
           << error.what() << "\nexpected: " << defect.message;
