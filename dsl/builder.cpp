@@ -57,7 +57,8 @@ void require_extents(const Shape& extents, const std::string& what, int64_t leas
 View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims,
                          const ViewOptions& options, Loc loc) {
   if (dims.empty() || dims.size() > 8) {
-    fail(loc, "view", "'" + name + "' needs 1 to 8 dimensions, got " + std::to_string(dims.size()));
+    fail(loc, "view",
+         "'" + name + "' must have 1 to 8 dimensions, got " + std::to_string(dims.size()));
   }
   const Shape strides = options.strides.empty() ? default_strides(dims.size()) : options.strides;
   if (strides.size() != dims.size()) {

@@ -156,7 +156,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { return k.if_(a > b, [&] { return a; }, [&] { return b; }); }); }, "if_else: a combiner may contain only arithmetic on scalars"},
     {__LINE__, [](KernelBuilder& k) { reduce({tile(k, {8})}, [&](Scalar a, Scalar b) { assume(a > b); return a; }); }, "assume: a combiner may contain only arithmetic on scalars"},
     // Arguments.
-    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {}); }, "view: 'x' needs 1 to 8 dimensions, got 0"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {}); }, "view: 'x' must have 1 to 8 dimensions, got 0"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn, 0}); }, "view: dimensions of 'x' must be dyn or at least 1, got [dyn, 0]"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.strides = {dyn, 1}}); }, "view: 'x' has 1 dimension but 2 strides; give one stride per dimension"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.strides = {-1}}); }, "view: strides of 'x' must be dyn or at least 0, got [-1]"},

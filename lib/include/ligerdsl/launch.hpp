@@ -245,7 +245,7 @@ inline void accept(const std::string& kernel, const DeclaredArgument& declared, 
   if (declared.kind == Kind::view) {
     if (arg->kind != LIGERDSL_ARG_TENSOR) refuse_kind("a Tensor of " + type);
     if (arg->tensor->ndim != declared.rank)
-      refuse(std::to_string(declared.rank) + " dimensions, got " + std::to_string(arg->tensor->ndim));
+      refuse("a Tensor of rank " + std::to_string(declared.rank) + ", got rank " + std::to_string(arg->tensor->ndim));
   } else if (declared.kind == Kind::pointer) {
     if (arg->kind != LIGERDSL_ARG_POINTER) refuse_kind("a pointer to " + type);
   } else if (is_float(declared.dtype)) {
@@ -283,7 +283,13 @@ inline std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel,
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!set[i] && !declared[i].hidden) note("missing", declared[i].name);
   }
-  if (!wrong.empty()) throw Error("error: kernel '" + kernel + "': arguments: " + wrong);
+  if (!wrong.empty()) {
+    std::string names;
+    for (const DeclaredArgument& one : declared)
+      if (!one.hidden) names += (names.empty() ? "" : ", ") + one.name;
+    throw Error("error: kernel '" + kernel + "': arguments: " + wrong + "; the kernel's arguments are " +
+                (names.empty() ? "none" : names));
+  }
   return args;
 }
 
