@@ -1,4 +1,5 @@
-// Both sides of the C table in author.h: exports its own kernels, imports another binary's.
+// Both sides of the C table in author.h: exports this binary's kernels, and imports those of other
+// binaries.
 #include "ligerdsl/dsl/author.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ MetaValues parse_settings(const std::string& text) {
   for (const std::string& pair : split(text, ',')) {
     const size_t equal = pair.find('=');
     if (equal == std::string::npos)
-      throw Error("error: meta-parameters are name=value, got '" + pair + "'");
+      throw Error("error: expected meta-parameters as name=value, got '" + pair + "'");
     values[pair.substr(0, equal)] = pair.substr(equal + 1);
   }
   return values;
@@ -55,7 +56,7 @@ std::string fields_text(const std::vector<MetaField>& fields) {
   return text;
 }
 
-// Returns the Bits of this name, or Bits::fixed for an empty or unknown name.
+// Returns the Bits with this name, or Bits::fixed for an empty or unknown name.
 Bits parse_bits(const std::string& text) {
   for (const Bits bits : {Bits::same, Bits::row, Bits::batch}) {
     if (text == name(bits)) return bits;
@@ -66,7 +67,9 @@ Bits parse_bits(const std::string& text) {
 const AnyKernel& kernel_at(size_t index) {
   if (!Registry::global().problems().empty()) throw Error(Registry::global().problems().front());
   const auto& kernels = Registry::global().all();
-  if (index >= kernels.size()) throw Error("error: no kernel of index " + std::to_string(index));
+  if (index >= kernels.size())
+    throw Error("error: expected the index of one of " + std::to_string(kernels.size()) +
+                " kernels, got " + std::to_string(index));
   return *kernels[index];
 }
 
@@ -79,7 +82,7 @@ int32_t guarded(ligerdsl_author_bytes* error, Body body) {
   } catch (const std::exception& failure) {
     *error = copy_bytes(failure.what());
   } catch (...) {
-    *error = copy_bytes("error: the kernel threw something that is no std::exception");
+    *error = copy_bytes("error: the kernel threw an exception other than std::exception");
   }
   return 1;
 }
@@ -129,10 +132,10 @@ void give(const T& value, T* out) {
   if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + sizeof(T),
                   [](char byte) { return byte != 0; }))
     throw Error(
-        "error: the launch rule sets a field that the program that loads the kernels does not know "
-        "(its struct has " +
-        std::to_string(size) + " bytes, the kernels' has " + std::to_string(sizeof(T)) +
-        "); use a later version of that program, or build the kernels against its headers");
+        "error: the launch rule sets a field of Launch that the loading program does not support: "
+        "expected a launch of at most " +
+        std::to_string(size) + " bytes, got " + std::to_string(sizeof(T)) +
+        "; use a newer version of that program, or build the kernels against its headers");
   std::memcpy(out, bytes, std::min(size, sizeof(T)));
   out->struct_size = size;
 }
@@ -305,23 +308,26 @@ const ligerdsl_author_table* author_table() {
 }
 
 std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table) {
-  if (!table || table->version != LIGERDSL_AUTHOR_VERSION) {
+  if (!table)
     throw Error(
-        "error: the kernels were built for version " + std::to_string(table ? table->version : 0) +
-        " of the author interface, this program reads version " +
-        std::to_string(LIGERDSL_AUTHOR_VERSION) + "; rebuild them against the installed headers");
+        "error: expected a kernel table, got null; export the kernels with "
+        "LIGERDSL_EXPORT_KERNELS()");
+  if (table->version != LIGERDSL_AUTHOR_VERSION) {
+    throw Error("error: the kernel table has version " + std::to_string(table->version) +
+                ", but this program expects version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
+                "; rebuild the kernels against the installed headers");
   }
   constexpr size_t kFirst =
       offsetof(ligerdsl_author_table, record_for);  // size of the shortest table of this version
   if (table->struct_size < kFirst || !table->count || !table->describe || !table->record ||
       !table->launch || !table->free_bytes)
     throw Error(
-        "error: the table of the kernels lacks functions; export them with "
+        "error: the kernel table lacks functions; export the kernels with "
         "LIGERDSL_EXPORT_KERNELS()");
   constexpr size_t kMostKernels = 65536;  // ligerdsl/kernels.py has the same limit
   const size_t count = table->count();
   if (count > kMostKernels)
-    throw Error("error: the table says that it has " + std::to_string(count) +
+    throw Error("error: the kernel table has " + std::to_string(count) +
                 " kernels, expected at most " + std::to_string(kMostKernels));
   std::vector<std::unique_ptr<AnyKernel>> kernels;
   for (size_t i = 0; i < count; ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));

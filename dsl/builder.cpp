@@ -20,15 +20,16 @@ using detail::TypeKind;
 KernelBuilder::KernelBuilder(const std::string& name, const std::optional<Target>& target, Loc loc)
     : recorder_(std::make_shared<Recorder>(name)), target_(target) {
   if (!program::isIdentifier(name)) {
-    fail(loc, "KernelBuilder", "a kernel's name is [a-zA-Z_][a-zA-Z0-9_]*, got '" + name + "'");
+    fail(loc, "KernelBuilder",
+         "a kernel's name must match [a-zA-Z_][a-zA-Z0-9_]*, got '" + name + "'");
   }
 }
 
 const Target& KernelBuilder::target(Loc loc) const {
   if (!target_) {
     fail(loc, "target",
-         "the kernel is recorded for no device; give KernelBuilder, record() or program_bytes() a "
-         "Target, or run it with a program that is built against these headers");
+         "the kernel is recorded without a target; pass a Target to KernelBuilder, record() or "
+         "program_bytes(), or load the kernel with a newer `ligerdsl`");
   }
   return *target_;
 }
@@ -45,7 +46,7 @@ void require_extents(const Shape& extents, const std::string& what, int64_t leas
   for (int64_t extent : extents) {
     if (extent != dyn && extent < least) {
       fail(loc, "view",
-           what + " are dyn or at least " + std::to_string(least) + ", got " +
+           what + " must be dyn or at least " + std::to_string(least) + ", got " +
                detail::to_string(extents));
     }
   }
@@ -56,13 +57,14 @@ void require_extents(const Shape& extents, const std::string& what, int64_t leas
 View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims,
                          const ViewOptions& options, Loc loc) {
   if (dims.empty() || dims.size() > 8) {
-    fail(loc, "view", "'" + name + "' needs 1 to 8 dimensions, got " + std::to_string(dims.size()));
+    fail(loc, "view",
+         "'" + name + "' must have 1 to 8 dimensions, got " + std::to_string(dims.size()));
   }
   const Shape strides = options.strides.empty() ? default_strides(dims.size()) : options.strides;
   if (strides.size() != dims.size()) {
     fail(loc, "view",
          "'" + name + "' has " + detail::plural(dims.size(), "dimension") + " but " +
-             detail::plural(strides.size(), "stride"));
+             detail::plural(strides.size(), "stride") + "; give one stride per dimension");
   }
   require_extents(dims, "dimensions of '" + name + "'", 1, loc);
   require_extents(strides, "strides of '" + name + "'", 0, loc);
@@ -82,10 +84,12 @@ namespace {
 
 Handle grid_value(Recorder& recorder, OpCode code, int axis, Loc loc) {
   const char* op = program::opName(code);
-  if (axis < 0 || axis > 2) fail(loc, op, "the axis is 0, 1 or 2, got " + std::to_string(axis));
+  if (axis < 0 || axis > 2) fail(loc, op, "expected axis 0, 1 or 2, got " + std::to_string(axis));
   if (const auto& loop = recorder.program_loop) {
     if (axis > 0)
-      fail(loc, op, "a dynamic persistent schedule has one axis, 0; got " + std::to_string(axis));
+      fail(loc, op,
+           "the grid of a dynamic persistent kernel has one axis: expected 0, got " +
+               std::to_string(axis));
     return code == OpCode::program_id ? loop->program : loop->programs;
   }
   return recorder.emit_one(code, {}, scalar_type(i32), {{AttrKey::axis, int64_t{axis}}}, loc);

@@ -12,17 +12,18 @@ std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& 
   return types;
 }
 
-// Returns a Check that fails unless yielded values have the expected types.
+// Returns a Check that fails unless yielded values have the expected types. In its error, `what` is
+// an expected value and `body` the code that yields.
 Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& expected,
-                           const std::string& op, const std::string& what, Loc loc) {
-  return [&recorder, expected, op, what, loc](const std::vector<Handle>& yielded) {
+                           const std::string& op, const std::string& what, const std::string& body,
+                           Loc loc) {
+  return [&recorder, expected, op, what, body, loc](const std::vector<Handle>& yielded) {
     for (size_t i = 0; i < expected.size(); ++i) {
       const Type& got = recorder.type(yielded[i]);
       if (got != expected[i]) {
         fail(loc, op,
-             what + " " + std::to_string(i) + " is " + to_string(expected[i]) +
-                 " but the body returns " + to_string(got) +
-                 "; dtype and shape must stay the same");
+             what + " " + std::to_string(i) + " is " + to_string(expected[i]) + ", but the " +
+                 body + " returns " + to_string(got) + "; dtype and shape must be the same");
       }
     }
   };
@@ -54,8 +55,8 @@ void require_at_most(AttrKey key, int64_t value, const std::string& remedy, Loc 
   const program::AttrInfo& attribute = *program::find(key);
   if (value <= attribute.most) return;
   fail(loc, "for_range",
-       std::string(attribute.name) + " is at most " + std::to_string(attribute.most) + ", got " +
-           std::to_string(value) + "; " + remedy);
+       std::string(attribute.name) + " must be at most " + std::to_string(attribute.most) +
+           ", got " + std::to_string(value) + "; " + remedy);
 }
 
 void require_live_all(const Recorder& recorder, const std::vector<Handle>& handles,
@@ -70,14 +71,21 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
                                const std::vector<Handle>& init, const RegionBody& body, Loc loc) {
   const std::string op = "for_range";
   if (step.is_number && (step.number.is_float || step.number.integer <= 0)) {
-    fail(step.loc, op, "the step must be a positive integer");
+    fail(step.loc, op,
+         "the step must be a positive integer, got " + (step.number.is_float
+                                                            ? std::to_string(step.number.real)
+                                                            : std::to_string(step.number.integer)));
   }
-  if (options.num_stages < 0 || options.unroll < 0)
-    fail(loc, op, "num_stages and unroll are 0 (automatic) or positive");
+  if (options.num_stages < 0)
+    fail(loc, op,
+         "num_stages must be 0 (automatic) or positive, got " + std::to_string(options.num_stages));
+  if (options.unroll < 0)
+    fail(loc, op,
+         "unroll must be 0 (automatic) or positive, got " + std::to_string(options.unroll));
   require_at_most(AttrKey::num_stages, options.num_stages,
-                  "a few iterations ahead are enough to keep memory busy", loc);
+                  "use fewer stages: a few keep the memory busy", loc);
   require_at_most(AttrKey::unroll, options.unroll,
-                  "unroll an inner loop as well, or take larger tiles", loc);
+                  "unroll an inner loop as well, or use larger tiles", loc);
   std::vector<Handle> bounds;
   for (const ScalarArg* bound : {&lo, &hi, &step})
     bounds.push_back(index_operand(recorder, *bound, op, bound->loc));
@@ -91,8 +99,8 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   std::vector<Type> arguments = carried;
   arguments.insert(arguments.begin(), scalar_type(wide ? i64 : i32));
   std::vector<program::Region> regions;
-  regions.push_back(recorder.region(arguments, body,
-                                    same_types(recorder, carried, op, "carried value", loc), loc));
+  regions.push_back(recorder.region(
+      arguments, body, same_types(recorder, carried, op, "carried value", "body", loc), loc));
 
   Attrs attrs;
   if (options.num_stages) attrs.push_back({AttrKey::num_stages, int64_t{options.num_stages}});
@@ -116,7 +124,8 @@ std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const
       loc));
   if (otherwise) {
     regions.push_back(recorder.region(
-        {}, otherwise, same_types(recorder, results, op, "the first branch's value", loc), loc));
+        {}, otherwise,
+        same_types(recorder, results, op, "the first branch's value", "second branch", loc), loc));
   } else {
     regions.emplace_back();  // no else branch
   }
@@ -140,8 +149,8 @@ std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& 
   };
   std::vector<program::Region> regions;
   regions.push_back(recorder.region(carried, test, check, loc));
-  regions.push_back(
-      recorder.region(carried, body, same_types(recorder, carried, op, "carried value", loc), loc));
+  regions.push_back(recorder.region(
+      carried, body, same_types(recorder, carried, op, "carried value", "body", loc), loc));
   Attrs attrs;
   if (independent) attrs.push_back({AttrKey::independent, int64_t{1}});
   return recorder.emit(OpCode::while_loop, init, carried, std::move(attrs), loc,

@@ -11,15 +11,15 @@ Tile dot(const Tile& a, const Tile& b, const Tile& acc, const DotOptions& option
     detail::require_operand(tile->handle(), program::Dtypes::dot_operands, "dot", loc);
   if (a.dtype() != b.dtype() && !(is_fp8(a.dtype()) && is_fp8(b.dtype())))
     fail(loc, "dot",
-         std::string("the operands are ") + name(a.dtype()) + " and " + name(b.dtype()) +
-             "; convert one with .to(...)");
+         std::string("expected two operands of one dtype, or two of fp8, got ") + name(a.dtype()) +
+             " and " + name(b.dtype()) + "; convert one with .to(...)");
   const DType type = a.dtype() == i8 ? i32 : f32;
   detail::Recorder& recorder = detail::require_operand(
       acc.handle(), type == i32 ? program::Dtypes::i32 : program::Dtypes::f32, "dot", loc);
   if (a.rank() != 2 || b.rank() != 2 || a.shape()[1] != b.shape()[0])
     fail(loc, "dot",
-         "expected [m, k] and [k, n], got " + detail::to_string(a.shape()) + " and " +
-             detail::to_string(b.shape()) + "; transpose with .permute({1, 0})");
+         "expected operands of shapes [m, k] and [k, n], got " + detail::to_string(a.shape()) +
+             " and " + detail::to_string(b.shape()) + "; transpose one with .permute({1, 0})");
   const Shape shape{a.shape()[0], b.shape()[1]};
   if (acc.shape() != shape)
     fail(loc, "dot",
@@ -29,8 +29,8 @@ Tile dot(const Tile& a, const Tile& b, const Tile& acc, const DotOptions& option
   if (options.input_precision == InputPrecision::tf32) {
     if (a.dtype() != f32)
       fail(loc, "dot",
-           std::string("InputPrecision::tf32: expected f32 operands, got ") + name(a.dtype()) +
-               "; leave it out");
+           std::string("InputPrecision::tf32 requires f32 operands, got ") + name(a.dtype()) +
+               "; omit input_precision");
     attributes.push_back(
         {program::AttrKey::input_precision, static_cast<int64_t>(program::InputPrecision::tf32)});
   }

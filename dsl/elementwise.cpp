@@ -36,8 +36,8 @@ void require_shift(const Operand& by, DType dtype, const std::string& op, Loc lo
   const int64_t width = 8 * size_of(dtype);
   if (bits >= 0 && bits < width) return;
   fail(loc, op,
-       "a shift by " + std::to_string(bits) + ", expected 0 to " + std::to_string(width - 1) +
-           ": the left side is " + name(dtype));
+       std::string("expected a shift of ") + name(dtype) + " by 0 to " + std::to_string(width - 1) +
+           " bits, got " + std::to_string(bits));
 }
 
 Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, const std::string& op,
@@ -96,9 +96,12 @@ Handle same_bits(const Value& x, DType dtype, Loc loc) {
   Recorder& recorder = recorder_of(x.handle(), "bitcast", loc);
   recorder.require_live(x.handle(), "bitcast", loc);
   if (!program::canBitcast(x.dtype(), dtype)) {
+    const std::string to = std::string(".to(") + name(dtype) + ")";
+    if (x.dtype() == i1 || dtype == i1) fail(loc, "bitcast", "i1 cannot be bitcast; use " + to);
     fail(loc, "bitcast",
-         std::string(name(x.dtype())) + " to " + name(dtype) +
-             ": both must have the same width, and i1 has no bits");
+         std::string(name(x.dtype())) + " has " + std::to_string(8 * size_of(x.dtype())) +
+             " bits and " + name(dtype) + " has " + std::to_string(8 * size_of(dtype)) +
+             ", expected equal widths; use " + to + " to convert values");
   }
   if (x.dtype() == dtype) return x.handle();
   detail::Type type = recorder.type(x.handle());
@@ -123,7 +126,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
   require_dtype(condition.handle(), Dtypes::i1, "where", loc);
   if (a.is_number && b.is_number) {
     fail(loc, "where",
-         "both values are numbers, so the result has no type; make one with "
+         "both values are numbers, so the result has no dtype; make one of them with "
          "KernelBuilder::constant or full");
   }
   Pair values = match(a, b, "where", loc);
@@ -140,8 +143,9 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     const Shape before = values.a.shape;
     if (test.shape.size() != before.size()) {
       fail(loc, "where",
-           "ranks differ, condition " + detail::to_string(test.shape) + " and values " +
-               detail::to_string(before) + "; raise the lower one with .expand_dims(axis)");
+           "the condition has shape " + detail::to_string(test.shape) + " and the values " +
+               detail::to_string(before) +
+               ", expected equal ranks; raise the lower rank with .expand_dims(axis)");
     }
     Shape shape = before;
     for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? test.shape[i] : shape[i];
@@ -162,20 +166,22 @@ template <OpCode code>
 Handle logic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, Dtypes::i1, a, b, op, b.loc);
 }
-// Records `a op= b`. Fails if the result has another dtype or shape than `a`.
+// Records `a op= b`. Fails if the result differs from `a` in dtype or shape.
 template <OpCode code, class T>
 T& assign(T& a, const Operand& b, const char* op) {
   const T result(binary(code, info(code).dtypes, Operand(a, b.loc), b, op, b.loc));
   if (result.dtype() != a.dtype() || result.shape() != a.shape()) {
     const Recorder& recorder = *result.handle().recorder;
+    std::string symbol = std::string(op).substr(std::string("operator").size());
+    symbol.pop_back();  // the =
     fail(b.loc, op,
          "the result is " + detail::to_string(recorder.type(result.handle())) +
-             ", but the left side " + detail::to_string(recorder.type(a.handle())) +
-             "; convert the right side, or write a = a op b");
+             ", but the left side is " + detail::to_string(recorder.type(a.handle())) +
+             "; write a = a " + symbol + " b");
   }
   return a = result;
 }
-// Implementation of functions. Their callers pass the source location.
+// Implementations of the functions. Their callers pass the source location.
 template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
   return binary(code, info(code).dtypes, a, b, op, loc);

@@ -22,9 +22,8 @@ Tile Partition::inside(const Indices& index, const Scalar& alignment_offset, Loc
   recorder.require_live(view_.handle(), "inside", loc);
   if (index.size() != tile_shape_.size()) {
     detail::fail(loc, "inside",
-                 std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") +
-                     " for a partition of rank " + std::to_string(tile_shape_.size()) +
-                     "; give one for every dimension");
+                 "expected one index per dimension of the partition (" +
+                     std::to_string(tile_shape_.size()) + "), got " + std::to_string(index.size()));
   }
   if (!alignment_offset.empty())
     detail::require_alignment_offset(recorder, alignment_offset, tile_shape_, "inside", loc);

@@ -10,21 +10,24 @@ namespace ligerdsl {
 namespace detail {
 
 void require_complete(const std::string& name, bool has_build, bool has_launch) {
-  if (name.empty()) throw Error("error: a registered kernel needs a name");
-  if (!has_build) throw Error("error: kernel '" + name + "' has no build function");
-  if (!has_launch) throw Error("error: kernel '" + name + "' has no launch rule");
+  if (name.empty()) throw Error("error: a kernel has no name; set Kernel::name");
+  if (!has_build)
+    throw Error("error: kernel '" + name + "' has no build function; set Kernel::build");
+  if (!has_launch)
+    throw Error("error: kernel '" + name + "' has no launch rule; set Kernel::launch");
 }
 
 void require_distinct_names(const std::string& kernel, const std::vector<MetaField>& fields,
                             const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> taken;  // name -> its owner
-  for (const std::string& name : launch_setting_names())
-    taken[name] = "a launch setting of every kernel";
+  for (const std::string& name : launch_setting_names()) taken[name] = "a launch setting";
   const auto take = [&](const std::string& name, const std::string& what) {
     const auto [other, free] = taken.try_emplace(name, what);
-    if (!free)
-      throw Error("error: kernel '" + kernel + "': " + what + " is named '" + name +
-                  "', and so is " + other->second + "; name it otherwise");
+    if (free) return;
+    const std::string owner =
+        other->second == what ? "another " + what.substr(what.find(' ') + 1) : other->second;
+    throw Error("error: kernel '" + kernel + "': " + what + " has the name '" + name + "' of " +
+                owner + "; rename it");
   };
   for (const MetaField& field : fields) take(field.name, "a meta-parameter");
   for (const std::string& name : arguments) take(name, "an argument");
@@ -44,18 +47,17 @@ void require_possible(const std::string& kernel, const Launch& launch) {
       refuse(what, got, "a power of two from 1 to " + std::to_string(most));
   };
   if (launch.grid.empty() || launch.grid.size() > 3)
-    throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " +
+    throw Error("error: kernel '" + kernel + "': its launch rule gives a grid with " +
                 std::to_string(launch.grid.size()) + " axes, expected 1 to 3");
   for (const Size& axis : launch.grid) {
     const auto is_rows = [](const Size::Node& node) { return node.kind == Size::Kind::rows; };
     if (std::any_of(axis.nodes().begin(), axis.nodes().end(), is_rows))
-      throw Error(
-          "error: kernel '" + kernel + "': its launch rule gives a grid of " + axis.text() +
-          "; only the library's own kernels have grids of rows: use the sizes in LaunchArguments");
+      throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " + axis.text() +
+                  ", expected a number; use the sizes in LaunchArguments instead of Size::rows()");
   }
   for (const int64_t programs : launch.programs()) {
     if (programs < 0 || programs > INT32_MAX)
-      refuse("a grid with programs", programs, "0 to 2147483647");
+      refuse("the size of a grid axis", programs, "0 to 2147483647");
   }
   power("num_warps", launch.num_warps, program::kMaxWarps);
   power("num_ctas", launch.num_ctas, program::kMaxCluster);
@@ -78,7 +80,10 @@ const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) 
   for (const Argument& argument : arguments_) {
     if (argument.name == name) return argument;
   }
-  throw Error("error: launch rule: there is no argument '" + name + "'");
+  std::string names;
+  for (const Argument& argument : arguments_) names += (names.empty() ? "" : ", ") + argument.name;
+  throw Error("error: launch rule: there is no argument '" + name + "'; the arguments are " +
+              (names.empty() ? "none" : names));
 }
 
 const LaunchArguments::Argument& LaunchArguments::find_scalar(const std::string& name) const {
@@ -87,8 +92,8 @@ const LaunchArguments::Argument& LaunchArguments::find_scalar(const std::string&
     throw Error("error: launch rule: argument '" + name + "' is a pointer, expected a scalar");
   if (!argument.dims.empty())
     throw Error("error: launch rule: argument '" + name + "' is a view of rank " +
-                std::to_string(argument.dims.size()) + ", expected a scalar; its sizes are dim(\"" +
-                name + "\", axis)");
+                std::to_string(argument.dims.size()) +
+                ", expected a scalar; read its sizes with dim(\"" + name + "\", axis)");
   return argument;
 }
 
@@ -97,9 +102,12 @@ namespace {
 int64_t at_axis(const std::string& name, const std::vector<int64_t>& values, int axis) {
   const int rank = static_cast<int>(values.size());
   const int at = axis < 0 ? axis + rank : axis;
+  if (rank == 0)
+    throw Error("error: launch rule: argument '" + name + "' has no dimensions, expected a view");
   if (at < 0 || at >= rank) {
-    throw Error("error: launch rule: axis " + std::to_string(axis) + " is outside argument '" +
-                name + "' of rank " + std::to_string(rank));
+    throw Error("error: launch rule: argument '" + name + "': expected an axis from " +
+                std::to_string(-rank) + " to " + std::to_string(rank - 1) + ", got " +
+                std::to_string(axis));
   }
   return values[at];
 }
@@ -120,7 +128,7 @@ int64_t LaunchArguments::integer(const std::string& scalar) const {
   if (value >= -kLimit && value < kLimit && value == std::trunc(value))
     return static_cast<int64_t>(value);
   throw Error("error: launch rule: argument '" + scalar + "' is " + detail::number_text(value) +
-              ", which is no integer of 64 bits; ask for its number()");
+              ", which is not a 64-bit integer; read it with number()");
 }
 double LaunchArguments::number(const std::string& scalar) const {
   const Argument& argument = find_scalar(scalar);
@@ -130,8 +138,8 @@ double LaunchArguments::number(const std::string& scalar) const {
 const Target& LaunchArguments::target() const {
   if (target_) return *target_;
   throw Error(
-      "error: launch rule: the launch is for no device; give LaunchArguments a Target, or run the "
-      "kernel with a program that is built against these headers");
+      "error: launch rule: the launch has no target; pass a Target to LaunchArguments, or load the "
+      "kernel with a newer `ligerdsl`");
 }
 
 Registry& Registry::global() {
@@ -141,7 +149,7 @@ Registry& Registry::global() {
 
 void Registry::add(std::unique_ptr<AnyKernel> kernel) {
   if (find(kernel->name()))
-    throw Error("error: a kernel named '" + kernel->name() + "' is registered already");
+    throw Error("error: another kernel is registered as '" + kernel->name() + "'; rename one");
   kernels_.push_back(std::move(kernel));
 }
 

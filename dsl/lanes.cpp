@@ -106,8 +106,8 @@ Tile distribute(const BlockLanes& lanes, const Tile& block, const std::string& o
   const Shape shape = lanes.shape();
   if (block.size() != lanes.size()) {
     fail(loc, op,
-         "a tile of " + std::to_string(block.size()) + " elements for lanes of blocks of " +
-             std::to_string(lanes.size()) + ", " + to_string(shape) + "; expected a whole block");
+         "expected a block of " + std::to_string(lanes.size()) + " elements, " + to_string(shape) +
+             " as distributed to lanes, got a tile of " + std::to_string(block.size()));
   }
   return block.reshape(shape, loc);
 }

@@ -15,7 +15,7 @@ std::array<int64_t, 3> Launch::grid_at(int64_t rows) const {
 
 std::array<int64_t, 3> Launch::programs() const {
   if (grid.empty() || grid.size() > 3)
-    throw Error("error: its launch rule gives a grid of " + std::to_string(grid.size()) +
+    throw Error("error: the grid of a launch has " + std::to_string(grid.size()) +
                 " axes, expected 1 to 3");
   for (const Size& axis : grid) static_cast<void>(axis.number());
   return grid_at(0);

@@ -43,7 +43,8 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
     detail::fail(loc, "cdiv", std::string("expected integers, got ") + name(pair.a.dtype));
   }
   if (b.is_number && b.number.integer <= 0)
-    detail::fail(loc, "cdiv", "the divisor must be positive");
+    detail::fail(loc, "cdiv",
+                 "the divisor must be positive, got " + std::to_string(b.number.integer));
   const Scalar x(pair.a), y(pair.b);
   const Scalar less_one = at(y, loc) - NumberArg(1, loc);
   const Scalar raised = at(x, loc) + at(less_one, loc);
@@ -54,14 +55,15 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
                         int64_t group, Loc loc) {
   if (group < 1 || group > std::numeric_limits<int32_t>::max())
     detail::fail(loc, "grouped_tiles",
-                 "expected a group of 1 row of tiles or more, got " + std::to_string(group));
+                 "expected a group of 1 to 2147483647 rows of tiles, got " + std::to_string(group));
   const DType wide = program.dtype() == i64 ? i64 : i32;
   const Scalar number = program.to(wide, loc), rows = tile_rows.to(wide, loc),
                columns = tile_columns.to(i32, loc);
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // At least 1, as a divisor: a pipelined loop also computes the place of the tile after the last.
+  // At least 1, because it is a divisor and a pipelined loop also computes the place of the tile
+  // after the last.
   const Scalar left =
       max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
   // A group has fewer than 2^31 tiles, so i32 divisors suffice. A 64-bit division takes ten times

@@ -30,9 +30,13 @@ void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset
                               const Shape& tile_shape, const std::string& op, Loc loc) {
   recorder.require_live(alignment_offset.handle(), op, loc);
   if (alignment_offset.dtype() != i32)
-    fail(loc, op, std::string("an alignment offset is i32, got ") + name(alignment_offset.dtype()));
+    fail(loc, op,
+         std::string("the alignment offset must be i32, got ") + name(alignment_offset.dtype()) +
+             "; pass the result of View::alignment_offset unchanged");
   if (tile_shape.back() == squeeze)
-    fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
+    fail(loc, op,
+         "the last dimension is squeezed, and only tiles along it have an alignment offset; omit "
+         "alignment_offset");
   if (!recorder.alignment_offsets.count(alignment_offset.handle().id))
     fail(loc, op,
          "expected the result of View::alignment_offset as the alignment offset, got another i32; "
@@ -57,9 +61,8 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   recorder.require_live(view.handle(), op, loc);
   if (index.size() != tile_shape.size()) {
     fail(loc, op,
-         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") +
-             " for a view of rank " + std::to_string(tile_shape.size()) +
-             "; give one per dimension, squeezed ones included");
+         "expected one index per dimension of the view (" + std::to_string(tile_shape.size()) +
+             "), including squeezed ones, got " + std::to_string(index.size()));
   }
   std::vector<Handle> operands{view.handle()};
   for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, op, i.loc));
@@ -102,12 +105,13 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
     if (value.handle.dtype != view.dtype()) {
       fail(loc, op,
            std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " +
-               name(value.handle.dtype) + " but the view holds " + name(view.dtype()) +
+               name(value.handle.dtype) + ", but the view has elements of " + name(view.dtype()) +
                "; convert with .to(" + name(view.dtype()) + ")");
     }
   }
   if (code == OpCode::add_tile && !program::accepts(program::Dtypes::numbers, view.dtype()))
-    fail(loc, op, std::string("the view holds ") + name(view.dtype()) + ", which cannot be added");
+    fail(loc, op,
+         std::string("expected a view of numbers other than fp8, got ") + name(view.dtype()));
   Attrs attrs = hints(options.cache, options.evict);
   if (options.tensor_copies) attrs.push_back({AttrKey::tensor_copies, 1});
   attrs.push_back({AttrKey::tile_shape, tile_shape});
@@ -121,8 +125,8 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
     const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
     if (is_tile && value.handle.shape != shape) {
       fail(loc, op,
-           "the tile has shape " + detail::to_string(value.handle.shape) +
-               " but the partition cuts tiles of " + detail::to_string(shape));
+           "expected a tile of shape " + detail::to_string(shape) + ", as in the partition, got " +
+               detail::to_string(value.handle.shape));
     }
     operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), op, loc));
   }
@@ -151,9 +155,8 @@ Scalar View::alignment_offset(const Indices& index, Loc loc) const {
   recorder.require_live(handle_, "alignment_offset", loc);
   if (static_cast<int>(index.size()) + 1 != rank()) {
     fail(loc, "alignment_offset",
-         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") +
-             " for a view of rank " + std::to_string(rank()) +
-             "; give one for every dimension but the last");
+         "expected one index per dimension of the view except the last (" +
+             std::to_string(rank() - 1) + "), got " + std::to_string(index.size()));
   }
   std::vector<Handle> operands{handle_};
   for (const ScalarArg& i : index)
@@ -194,12 +197,15 @@ View View::every(int axis, int64_t step, const ScalarArg& begin, Loc loc) const 
   recorder.require_live(handle_, "every", loc);
   const int at = detail::normal_axis(axis, rank(), "every", loc);
   if (step < 1 || step > INT32_MAX)
-    fail(loc, "every", "the step must be 1 to 2147483647, got " + std::to_string(step));
+    fail(loc, "every", "expected a step from 1 to 2147483647, got " + std::to_string(step));
   Type type = recorder.type(handle_);
   type.shape[static_cast<size_t>(at)] = dyn;
   int64_t& stride = type.strides[static_cast<size_t>(at)];
   if (stride != dyn && __builtin_mul_overflow(stride, step, &stride))
-    fail(loc, "every", "the step times the stride of the dimension exceeds 64 bits");
+    fail(loc, "every",
+         "the step " + std::to_string(step) + " times the stride " +
+             std::to_string(recorder.type(handle_).strides[static_cast<size_t>(at)]) +
+             " exceeds 64 bits; use a smaller step");
   const Handle first =
       Scalar(index_operand(recorder, begin, "every", begin.loc)).to(i64, loc).handle();
   return View(recorder.emit_one(OpCode::slice, {handle_, first, dim(at, loc).handle()}, type,
@@ -210,8 +216,9 @@ Partition View::partition(const Shape& tile_shape, Loc loc) const {
   recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
   if (static_cast<int>(tile_shape.size()) != rank()) {
     fail(loc, "partition",
-         "tile shape " + detail::to_string(tile_shape) + " for a view of rank " +
-             std::to_string(rank()) + "; give one entry per dimension, `squeeze` for one element");
+         "expected a tile shape with one entry per dimension of the view (" +
+             std::to_string(rank()) + "), got " + detail::to_string(tile_shape) +
+             "; the entry `squeeze` takes one element");
   }
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty())
@@ -257,18 +264,19 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
   Recorder& recorder = recorder_of(view_.handle(), "resident", loc);
   if (index.size() + 1 != tile_shape_.size()) {
     fail(loc, "resident",
-         std::to_string(index.size()) + (index.size() == 1 ? " fixed index" : " fixed indices") +
-             " for a view of rank " + std::to_string(tile_shape_.size()) +
-             "; give one for every dimension but the last");
+         "expected one index per dimension of the view except the last (" +
+             std::to_string(tile_shape_.size() - 1) + "), got " + std::to_string(index.size()));
   }
   if (tile_shape_.back() == squeeze)
-    fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");
+    fail(loc, "resident",
+         "the last dimension is squeezed, but a resident row consists of tiles along it; give it a "
+         "tile size");
   for (size_t axis = 0; axis + 1 < tile_shape_.size(); ++axis) {
     if (tile_shape_[axis] > 1) {
       fail(loc, "resident",
-           "a block holds elements of one row, got tiles of " + std::to_string(tile_shape_[axis]) +
-               " along dimension " + std::to_string(axis) +
-               "; squeeze every dimension but the last, and keep several rows one by one");
+           "the tiles of a resident row must be in one row, got " +
+               std::to_string(tile_shape_[axis]) + " rows along dimension " + std::to_string(axis) +
+               "; squeeze every dimension except the last, and call resident() once per row");
     }
   }
   Resident row;
@@ -316,8 +324,9 @@ Handle add_pointer(const Operand& pointer, const Operand& offset) {
       count = splat(count, type.shape, op, loc);
     } else if (count.shape.size() != type.shape.size()) {
       fail(loc, op,
-           "ranks differ, pointers " + detail::to_string(type.shape) + " and offsets " +
-               detail::to_string(count.shape) + "; raise the lower one with expand_dims");
+           "the pointers have shape " + detail::to_string(type.shape) + " and the offsets " +
+               detail::to_string(count.shape) +
+               ", expected equal ranks; raise the lower rank with .expand_dims(axis)");
     } else {
       Shape shape = type.shape;
       for (size_t i = 0; i < shape.size(); ++i)
@@ -411,8 +420,8 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
   const bool half = dtype == f16 || dtype == bf16;
   if (!program::accepts(program::Dtypes::atomics, dtype) || (half && kind != AtomicKind::add)) {
     fail(loc, op,
-         std::string("there is no such atomic on ") + name(dtype) + "; use i32, i64" +
-             (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32");
+         std::string("expected a pointer to i32, i64") +
+             (kind == AtomicKind::add ? ", f16, bf16" : "") + " or f32, got " + name(dtype));
   }
   Attrs attrs{{AttrKey::atomic, static_cast<int64_t>(kind)}};
   const auto operands = access_operands(p, {op, {&value}, mask}, attrs, loc);
@@ -427,7 +436,7 @@ Handle compare_and_swap(const Value& p, const Operand& expected, const Operand& 
   const program::Dtypes dtypes = program::info(OpCode::atomic_cas).dtypes;
   if (!accepts(dtypes, p.dtype()))
     fail(loc, op,
-         std::string("there is no such atomic on ") + name(p.dtype()) + "; use " + wanted(dtypes));
+         std::string("expected a pointer to ") + wanted(dtypes) + ", got " + name(p.dtype()));
   Attrs attrs;
   const auto operands = access_operands(p, {op, {&expected, &desired}, mask}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
@@ -517,7 +526,9 @@ Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg
 void assume(const Scalar& condition, Loc loc) {
   Recorder& recorder = recorder_of(condition.handle(), "assume", loc);
   if (condition.dtype() != i1)
-    fail(loc, "assume", std::string("expected an i1 scalar, got ") + name(condition.dtype()));
+    fail(loc, "assume",
+         std::string("expected an i1 scalar, got ") + name(condition.dtype()) +
+             "; compare first, as in x != 0");
   recorder.emit(OpCode::assume, {condition.handle()}, {}, {}, loc);
 }
 
@@ -534,7 +545,7 @@ Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc) {
 }
 
 void device_print(const std::string& text, const std::vector<Value>& values, Loc loc) {
-  if (values.empty()) fail(loc, "device_print", "give at least one value to print");
+  if (values.empty()) fail(loc, "device_print", "expected at least one value to print, got none");
   Recorder& recorder = recorder_of(values[0].handle(), "device_print", loc);
   std::vector<Handle> operands;
   for (const Value& value : values) {
@@ -542,7 +553,7 @@ void device_print(const std::string& text, const std::vector<Value>& values, Loc
     const Type& type = recorder.type(value.handle());
     if (type.kind != TypeKind::scalar && type.kind != TypeKind::tile) {
       fail(loc, "device_print",
-           "only scalars and tiles can be printed, got " + detail::to_string(type));
+           "expected scalars and tiles, got " + detail::to_string(type) + "; print a loaded value");
     }
     operands.push_back(value.handle());
   }

@@ -23,7 +23,7 @@ std::string join(const std::vector<std::string>& words) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const DTypeInfo& info : kDTypes) names.emplace_back(info.name);  // by number
+  for (const DTypeInfo& info : kDTypes) names.emplace_back(info.name);  // indexed by DType
   return names;
 }
 
@@ -38,8 +38,8 @@ int64_t parse_integer(const std::string& field, const std::string& text, int64_t
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw Error("error: meta-parameter '" + field + "': expected an integer in [" +
-                std::to_string(least) + ", " + std::to_string(most) + "], got '" + text + "'");
+    throw Error("error: meta-parameter '" + field + "': expected an integer from " +
+                std::to_string(least) + " to " + std::to_string(most) + ", got '" + text + "'");
   }
   return value;
 }
@@ -85,8 +85,8 @@ const char* name(Bits bits) {
 
 namespace {
 
-// Returns one text for all spellings of a number. A person writes 0.1, but a float field prints as
-// 0.10000000149011612.
+// Returns the same text for all spellings of a number: a user writes 0.1, but a float field prints
+// as 0.10000000149011612.
 std::string canonical(const MetaField& field) {
   const std::string& text = field.value;
   const char* end = text.data() + text.size();
@@ -136,8 +136,9 @@ MetaValues tuned_values(const std::string& config) {
     if (equal == std::string::npos || equal == 0 ||
         !values.emplace(word.substr(0, equal), word.substr(equal + 1)).second)
       throw Error(
-          "error: a tuned configuration: expected \"name=value name=value\", each name once, got "
-          "'" +
+          "error: expected a tuned configuration such as \"block=4096 num_warps=8\", with each "
+          "name "
+          "once, got '" +
           config + "'");
   }
   return values;

@@ -49,7 +49,7 @@ struct Block {
   }
 };
 
-// Checks the options of a block.
+// Fails unless the options have the required dtypes, and `counts` one element per element of x.
 void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
   if (!options.scale_log2.is_number)
     detail::require_operand(options.scale_log2.handle, Dtypes::f32, "accumulate", loc);
@@ -57,8 +57,9 @@ void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
   detail::require_operand(options.counts.handle(), Dtypes::i1, "accumulate", loc);
   if (options.counts.size() != x.size())
     detail::fail(loc, "accumulate",
-                 "counts of shape " + detail::to_string(options.counts.shape()) +
-                     " for a tile of " + detail::to_string(x.shape()) + "; expected the same");
+                 "expected `counts` with " + std::to_string(x.size()) +
+                     " elements, as in the tile " + detail::to_string(x.shape()) + ", got shape " +
+                     detail::to_string(options.counts.shape()));
 }
 
 void require_state(const OnlineSum& state, const char* op, Loc loc) {
@@ -72,9 +73,9 @@ void require_state(const OnlineSums& state, const BlockLanes& lanes, const char*
   const Shape carried = lanes.carried();
   if (state.m.shape() == carried && state.s.shape() == carried) return;
   detail::fail(loc, op,
-               "m and s of shapes " + detail::to_string(state.m.shape()) + " and " +
-                   detail::to_string(state.s.shape()) + "; expected what lanes carry, " +
-                   detail::to_string(carried));
+               "expected m and s of shape " + detail::to_string(carried) +
+                   ", which lanes.carried() returns, got " + detail::to_string(state.m.shape()) +
+                   " and " + detail::to_string(state.s.shape()));
 }
 
 }  // namespace

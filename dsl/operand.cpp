@@ -18,6 +18,10 @@ bool fits(int64_t value, DType dtype) {
   return value >= least_of(dtype) && value <= most_of(dtype);
 }
 
+std::string range_of(DType dtype) {
+  return std::to_string(least_of(dtype)) + " to " + std::to_string(most_of(dtype));
+}
+
 std::string widened(DType dtype) {
   return std::string(".to(") + (dtype == i32 ? "i64" : "i32") + ")";
 }
@@ -28,24 +32,31 @@ bool reads_unsigned(const std::string& op) {
   static constexpr std::string_view kOps[] = {"ult", "ule", "ugt", "uge", "udiv", "urem", "umulhi"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
+// Returns true for ops whose number takes the dtype of another operand, which the author can
+// convert. Stores, atomics, constants and indices have a fixed dtype instead.
+bool has_operand(const std::string& op) {
+  static constexpr std::string_view kOps[] = {"min", "max", "clamp", "where", "lshr", "cdiv"};
+  return op.starts_with("operator") || reads_unsigned(op) ||
+         std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+// Returns the remedy for a number that an unsigned function cannot take as `dtype`.
 std::string unsigned_advice(int64_t number, DType dtype) {
   const int64_t half = most_of(dtype) + 1,
                 most = 2 * half - 1;  // i64 is excluded, because it represents every number
-  const std::string widen =
-      "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
-  if (number < 0 || number > most) return widen + ", its unsigned value";
-  return "write " + std::to_string(number - 2 * half) + ", which has the same bits, or " + widen +
-         ", its unsigned value";
+  const std::string widen = "convert the operand to its unsigned value with " + widened(dtype) +
+                            " & " + std::to_string(most);
+  if (number < 0 || number > most) return widen;
+  return "write " + std::to_string(number - 2 * half) + ", which has the same bits, or " + widen;
 }
 
-// Returns an error if the number is outside the finite range of a float type, else "". An infinity
-// is no error for a type that has infinities.
+// Returns the end of an error text if the number is outside the finite range of a float type, else
+// "". An infinity is no error for a type that has infinities.
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
-  return std::string("overflows ") + name(dtype) + ", which ends at " +
+  return std::string("overflows ") + name(dtype) + ", whose largest finite value is " +
          number_string(Number(largest_of(dtype))) +
-         (dtype == f8e4m3 ? " and has no infinities" : "; write an infinity if you mean one");
+         (dtype == f8e4m3 ? "; it has no infinities" : "; for infinity, write INFINITY");
 }
 
 // Converts an integer scalar to a wider integer type. Returns other scalars unchanged.
@@ -64,15 +75,15 @@ Handle widen(const Handle& scalar, DType dtype, Loc loc) {
 Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& op, Loc loc) {
   if (a.size() != b.size()) {
     fail(loc, op,
-         "ranks differ, " + to_string(a) + " and " + to_string(b) +
-             "; raise the lower one with .expand_dims(axis)");
+         "the operands have shapes " + to_string(a) + " and " + to_string(b) +
+             ", expected equal ranks; raise the lower rank with .expand_dims(axis)");
   }
   Shape out;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
       fail(loc, op,
-           "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " +
-               std::to_string(i));
+           "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast: dimension " +
+               std::to_string(i) + " must have equal sizes or be 1 in one of them");
     }
     out.push_back(a[i] == 1 ? b[i] : a[i]);
   }
@@ -98,12 +109,15 @@ Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const
 
 void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc) {
   if (program::accepts(rule, x.dtype)) return;
-  const char* expected = !is_fp8(x.dtype) ? program::wanted(rule)
-                         : rule == program::Dtypes::i1
-                             ? "i1; convert fp8 and compare, as in x.to(f32) != 0"
-                             : "a type to compute with: convert fp8 with .to(f32)";
-  const std::string kind = x.shape.empty() ? " scalar" : " tile " + to_string(x.shape);
-  fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + expected);
+  const std::string got = "got " + std::string(name(x.dtype)) +
+                          (x.shape.empty() ? " scalar" : " tile " + to_string(x.shape));
+  if (is_fp8(x.dtype) && rule != program::Dtypes::i1)
+    fail(loc, op,
+         got + ", but fp8 has no arithmetic, comparisons or functions; convert it with .to(f32)");
+  fail(loc, op,
+       got + ", expected " +
+           (is_fp8(x.dtype) ? "i1; convert fp8 and compare, as in x.to(f32) != 0"
+                            : program::wanted(rule)));
 }
 
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc) {
@@ -114,15 +128,19 @@ Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::stri
 }
 
 void require_pad(double pad, DType type, Loc loc) {
-  const std::string what = std::string("the pad value of an ") + name(type) + " view ";
+  const std::string what = std::string("the pad value of a view of ") + name(type) + " is ";
   if (!is_integer(type)) {
     if (const std::string wrong = overflow(pad, type); !wrong.empty())
-      fail(loc, "load", what + "is " + number_string(Number(pad)) + ", which " + wrong);
+      fail(loc, "load", what + number_string(Number(pad)) + ", which " + wrong);
     return;
   }
-  if (!std::isfinite(pad) || pad != std::floor(pad)) fail(loc, "load", what + "must be an integer");
-  if (std::fabs(pad) > 0x1p62 || !fits(static_cast<int64_t>(pad), type))
-    fail(loc, "load", what + "is " + number_string(Number(pad)) + ", which does not fit");
+  if (!std::isfinite(pad) || pad != std::floor(pad))
+    fail(loc, "load", what + number_string(Number(pad)) + ", expected an integer");
+  const bool large = std::fabs(pad) > 0x1p62;
+  if (large || !fits(static_cast<int64_t>(pad), type))
+    fail(loc, "load",
+         what + number_string(large ? Number(pad) : Number(static_cast<int64_t>(pad))) +
+             ", expected " + (type == i64 ? "-2^62 to 2^62" : range_of(type)));
 }
 
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
@@ -131,14 +149,18 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
   if (is_integer(dtype)) {
     if (number.is_float) {
       fail(loc, op,
-           "the number " + number_string(number) + " is a float but the operand is " + name(dtype) +
-               "; write an integer, or convert the operand with .to(f32)");
+           std::string("expected an integer for ") + name(dtype) + ", got the float " +
+               number_string(number) +
+               (has_operand(op) ? "; write an integer, or convert the operand with .to(f32)"
+                                : "; write an integer"));
     }
     if (!fits(number.integer, dtype)) {
       fail(loc, op,
-           "the number " + number_string(number) + " does not fit in " + name(dtype) + "; " +
+           "the number " + number_string(number) + " is outside the range of " + name(dtype) +
+               " (" + range_of(dtype) + "); " +
                (reads_unsigned(op) ? unsigned_advice(number.integer, dtype)
-                                   : "convert the operand with " + widened(dtype)));
+                : has_operand(op)  ? "convert the operand with " + widened(dtype)
+                                   : "use a number in this range"));
     }
     const Handle made =
         recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
@@ -164,7 +186,7 @@ Handle index_operand(Recorder& recorder, const Operand& operand, const std::stri
   Handle index = scalar_operand(recorder, operand, i32, op, loc);
   if (index.dtype != i32 && index.dtype != i64) {
     fail(loc, op,
-         std::string("an index must be i32 or i64, got ") + name(index.dtype) +
+         std::string("an index or bound must be i32 or i64, got ") + name(index.dtype) +
              "; convert it with .to(i32)");
   }
   return index;

@@ -34,8 +34,12 @@ Product multiply(const Tile& x, int64_t factor, Loc loc) {
   return {high.to(i32, loc), product.to(i32, loc)};
 }
 
-void require(bool holds, const char* what, DType got, Loc loc) {
-  if (!holds) detail::fail(loc, "philox", std::string("expected ") + what + ", got " + name(got));
+// `wanted` is the dtype that the error suggests.
+void require(bool holds, const char* what, DType got, DType wanted, Loc loc) {
+  if (!holds)
+    detail::fail(loc, "philox",
+                 std::string("expected ") + what + ", got " + name(got) + "; convert with .to(" +
+                     name(wanted) + ")");
 }
 
 }  // namespace
@@ -43,9 +47,9 @@ void require(bool holds, const char* what, DType got, Loc loc) {
 std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<Scalar, 2>& key,
                            Loc loc) {
   for (const Tile& tile : counter)
-    require(tile.dtype() == i32, "a counter of i32 tiles", tile.dtype(), loc);
+    require(tile.dtype() == i32, "a counter of i32 tiles", tile.dtype(), i32, loc);
   for (const Scalar& scalar : key)
-    require(scalar.dtype() == i32, "a key of i32 scalars", scalar.dtype(), loc);
+    require(scalar.dtype() == i32, "a key of i32 scalars", scalar.dtype(), i32, loc);
   std::array<Tile, 4> c = counter;
   std::array<Scalar, 2> k = key;
   for (int round = 0; round < kRounds; ++round) {
@@ -64,9 +68,9 @@ std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<
 }
 
 std::array<Tile, 4> philox(const Scalar& seed, const Tile& position, Loc loc) {
-  require(seed.dtype() == i64, "a seed of i64", seed.dtype(), loc);
+  require(seed.dtype() == i64, "an i64 seed", seed.dtype(), i64, loc);
   require(position.dtype() == i32 || position.dtype() == i64, "positions of i32 or i64",
-          position.dtype(), loc);
+          position.dtype(), i64, loc);
   const Tile low = position.to(i32, loc), zero = exclusive_or(low, low, loc);
   Tile high = zero;
   if (position.dtype() == i64)
@@ -77,8 +81,10 @@ std::array<Tile, 4> philox(const Scalar& seed, const Tile& position, Loc loc) {
 
 Tile uniform(const Tile& bits, Loc loc) {
   if (bits.dtype() != i32)
-    detail::fail(loc, "uniform",
-                 std::string("expected random bits of i32, got ") + name(bits.dtype()));
+    detail::fail(
+        loc, "uniform",
+        std::string("expected i32 random bits, such as a tile that philox() returns, got ") +
+            name(bits.dtype()));
   const Tile shifted = At<Tile>(bits, loc) >> ScalarArg(8, loc);
   const Tile high = At<Tile>(shifted, loc) & ScalarArg(0xffffff, loc);
   return At<Tile>(high.to(f32, loc), loc) * ScalarArg(0x1p-24, loc);

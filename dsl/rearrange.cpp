@@ -1,4 +1,4 @@
-// gather, shuffle_xor and the functions that consist of them.
+// gather, shuffle_xor and the functions that are composed of them.
 #include "ligerdsl/dsl/rearrange.h"
 
 #include <bit>
@@ -41,20 +41,21 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   require_operand(x, op, loc);
   if (is_fp8(x.dtype()))
     fail(loc, op,
-         std::string("fp8 has no order; convert it with .to(f32), got ") + name(x.dtype()));
+         std::string("got ") + name(x.dtype()) +
+             ", but fp8 has no comparisons; convert it with .to(f32)");
   const int along = detail::normal_axis(axis, x.rank(), op, loc);
   const int64_t size = x.shape()[along];
   if (!std::has_single_bit(static_cast<uint64_t>(size)))
-    fail(
-        loc, op,
-        "dimension " + std::to_string(along) + " has " + std::to_string(size) +
-            " elements; expected a power of two: load a larger block, padded with what sorts last");
+    fail(loc, op,
+         "dimension " + std::to_string(along) + " has " + std::to_string(size) +
+             " elements, expected a power of two; load a larger block, padded with a value that "
+             "sorts last (e.g. INFINITY for an ascending sort)");
   return along;
 }
 
-// Convert x to integer keys in the same order, and back. The bits of floats are ordered like
-// integers, except that the order of negative numbers is reversed. A NaN becomes the largest key,
-// which converts back to a NaN.
+// to_keys converts x to integer keys in the same order, and from_keys converts them back. The bits
+// of floats are ordered like integers, except that the order of negative numbers is reversed. A NaN
+// becomes the largest key, which converts back to a NaN.
 Tile to_keys(const Tile& x, Loc loc) {
   if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
   const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);
@@ -109,7 +110,7 @@ void require_key(const Tile& x, const char* op, Loc loc) {
   if (x.dtype() == i64)
     fail(loc, op,
          "expected elements of at most 32 bits, got i64: an element and its index share one i64; "
-         "convert with .to(i32), or use sort(), which gives no indices");
+         "convert with .to(i32), or use sort(), which returns no indices");
 }
 
 // Moves an axis of the tile from one position to another.
@@ -129,14 +130,16 @@ Tile gather(const Tile& x, const Tile& index, int axis, Loc loc) {
   require_operand(index, "gather", loc);
   const int along = detail::normal_axis(axis, x.rank(), "gather", loc);
   if (index.dtype() != i32 && index.dtype() != i64)
-    fail(loc, "gather", std::string("indices are i32 or i64, got ") + name(index.dtype()));
+    fail(loc, "gather",
+         std::string("expected i32 or i64 indices, got ") + name(index.dtype()) +
+             "; convert them with .to(i32)");
   Shape wanted = index.shape();
   if (index.rank() == x.rank()) wanted[along] = x.shape()[along];
   if (wanted != x.shape())
     fail(loc, "gather",
-         "indices of shape " + detail::to_string(index.shape()) + " into " +
-             detail::to_string(x.shape()) + ": all dimensions but " + std::to_string(along) +
-             " must be the same; use .broadcast_to(shape)");
+         "the indices have shape " + detail::to_string(index.shape()) + ", expected " +
+             detail::to_string(x.shape()) + " with any size of dimension " + std::to_string(along) +
+             "; use .broadcast_to(shape)");
   return Tile(recorder.emit_one(OpCode::gather, {x.handle(), index.handle()},
                                 detail::tile_type(x.dtype(), index.shape()),
                                 {{AttrKey::axis, int64_t{along}}}, loc));
@@ -148,8 +151,8 @@ Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
   const int64_t size = x.shape()[along], most = (size & -size) - 1;
   if (mask < 0 || mask > most)
     fail(loc, "shuffle_xor",
-         "the mask is " + std::to_string(mask) + "; expected 0 to " + std::to_string(most) +
-             " along a dimension of " + std::to_string(size));
+         "expected a mask from 0 to " + std::to_string(most) + " for a dimension of " +
+             std::to_string(size) + " elements, got " + std::to_string(mask));
   if (mask == 0) return x;
   return Tile(recorder.emit_one(OpCode::shuffle_xor, {x.handle()}, recorder.type(x.handle()),
                                 {{AttrKey::axis, int64_t{along}}, {AttrKey::xor_mask, mask}}, loc));
@@ -170,8 +173,8 @@ Tile joined(const Tile& a, const Tile& b, const char* op, Loc loc) {
   for (const Tile* x : {&a, &b}) require_operand(*x, op, loc);
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
     fail(loc, op,
-         "expected two tiles of one type, got " + std::string(name(a.dtype())) + " " +
-             detail::to_string(a.shape()) + " and " + name(b.dtype()) + " " +
+         "expected two tiles of the same dtype and shape, got " + std::string(name(a.dtype())) +
+             " " + detail::to_string(a.shape()) + " and " + name(b.dtype()) + " " +
              detail::to_string(b.shape()));
   const Tile x = a.expand_dims(-1, loc), y = b.expand_dims(-1, loc);
   Shape both = a.shape();
@@ -237,8 +240,8 @@ Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
   int64_t size = x.shape()[along];
   if (k < 1 || k > size || !std::has_single_bit(static_cast<uint64_t>(k)))
     fail(loc, "topk",
-         "k is " + std::to_string(k) + "; expected a power of two of at most " +
-             std::to_string(size) + ", the size of dimension " + std::to_string(along));
+         "expected k to be a power of two from 1 to " + std::to_string(size) +
+             ", the size of dimension " + std::to_string(along) + ", got " + std::to_string(k));
   Tile best = move_axis(with_indices(to_keys(x, loc), along, true, loc), along, last, loc);
   best = sort_blocks(best, last, k, loc);
   for (Shape shape = best.shape(); size > k;) {

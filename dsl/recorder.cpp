@@ -50,22 +50,24 @@ Type tile_type(DType dtype, Shape shape) {
 }
 
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
-  if (shape.empty()) fail(loc, op, "a tile needs at least one dimension, got []");
+  if (shape.empty()) fail(loc, op, "a tile needs at least one dimension, got []; use a scalar");
   const auto too_many = [&] {
     fail(
         loc, op,
         "tile " + to_string(shape) + " has more than 2^20 elements; use a smaller tile and a loop");
   };
   for (size_t i = 0; i < shape.size(); ++i) {
-    const std::string which =
-        "dimension " + std::to_string(i) + " of tile shape " + to_string(shape);
-    if (shape[i] < 1) fail(loc, op, which + " must be at least 1");
+    const std::string which = "dimension " + std::to_string(i) + " of tile shape " +
+                              to_string(shape) + " is " +
+                              (shape[i] == dyn ? "dyn" : std::to_string(shape[i]));
+    if (shape[i] < 1) fail(loc, op, which + ", expected 1 or more");
     if (shape[i] > program::kMaxTileElements) too_many();
     if (!program::isTileExtent(shape[i])) {
+      int64_t larger = shape[i];
+      while (!program::isTileExtent(larger)) ++larger;
       fail(loc, op,
-           which +
-               " must be c * 2^n with odd c <= 31; round up to such a size and let the view's "
-               "bounds or a mask cut the rest");
+           which + ", expected c * 2^n with odd c <= 31; use " + std::to_string(larger) +
+               ", and exclude the rest by the view's bounds or a mask");
     }
   }
   if (program::tileElements(shape) < 0) {
@@ -77,7 +79,8 @@ int normal_axis(int axis, int rank, const std::string& op, Loc loc) {
   const int normal = axis < 0 ? axis + rank : axis;
   if (normal < 0 || normal >= rank) {
     fail(loc, op,
-         "axis " + std::to_string(axis) + " is outside a value of rank " + std::to_string(rank));
+         "expected an axis from " + std::to_string(-rank) + " to " + std::to_string(rank - 1) +
+             ", got " + std::to_string(axis));
   }
   return normal;
 }
@@ -86,7 +89,7 @@ Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc) {
   if (!handle.recorder)
     fail(loc, op, "the operand is an empty handle; assign it a value before use");
   if (!handle.recorder->knows(handle))
-    fail(loc, op, "the operand belongs to a program that was already finished");
+    fail(loc, op, "the operand belongs to a finished program; record it again in this one");
   return *handle.recorder;
 }
 
@@ -112,11 +115,11 @@ program::Location Recorder::location(Loc loc) {
 Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read_only) {
   const std::string op = "argument '" + name + "'";
   if (open_.size() != (program_loop ? 2 : 1))
-    fail(loc, op, "arguments are declared outside loops and branches; move it up");
-  if (!program::isIdentifier(name)) fail(loc, op, "a name is [a-zA-Z_][a-zA-Z0-9_]*");
+    fail(loc, op, "declare arguments outside loops and branches; move this one before them");
+  if (!program::isIdentifier(name)) fail(loc, op, "the name must match [a-zA-Z_][a-zA-Z0-9_]*");
   for (const program::Argument& other : program_.arguments) {
     if (other.name == name)
-      fail(loc, op, "there is an argument of this name already; names are unique in a kernel");
+      fail(loc, op, "another argument of the kernel has this name; choose a different name");
   }
   Handle handle = new_value(type);
   scope_of_value_[handle.id] = open_.front().scope;
@@ -127,7 +130,7 @@ Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read
 
 void Recorder::require_live(const Handle& handle, const std::string& op, Loc loc) const {
   if (&recorder_of(handle, op, loc) != this)
-    fail(loc, op, "the operands were made by different KernelBuilders");
+    fail(loc, op, "the operands were made by different KernelBuilders; use one builder");
   const uint32_t scope = scope_of_value_[handle.id];
   for (const OpenRegion& region : open_) {
     if (region.scope == scope) return;
@@ -142,8 +145,9 @@ void Recorder::require_combinable(OpCode code, const std::vector<Type>& results,
                                    [](const Type& type) { return type.kind == TypeKind::scalar; });
   if (scalars && program::fitsCombiner(code)) return;
   fail(loc, program::opName(code),
-       "a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value "
-       "before the reduction and use it here, or choose with where(...)");
+       "a combiner may contain only arithmetic on scalars, without memory, tiles, loops or "
+       "branches; "
+       "compute the value before the reduction, or select with where(...)");
 }
 
 std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& operands,
@@ -162,9 +166,8 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
   const size_t argument = origin != read_only.end() ? origin->second : 0;
   if (origin != read_only.end() && program::writes(effect))
     fail(loc, program::opName(code),
-         "'" + program_.arguments[argument].name +
-             "' is a view that was declared read_only; declare it without, or "
-             "store to another view");
+         "view '" + program_.arguments[argument].name +
+             "' is declared read_only; declare it without read_only, or store to another view");
   std::vector<Handle> handles;
   for (const Type& type : results) {
     handles.push_back(new_value(type));
@@ -219,7 +222,8 @@ program::Region Recorder::region(const std::vector<Type>& arguments, const Regio
 
 program::Program Recorder::finish(Loc loc) {
   if (open_.size() != 1)
-    fail(loc, "finish", "a loop, branch or combiner is still being recorded; finish after it");
+    fail(loc, "finish",
+         "a loop, branch or combiner is still being recorded; call finish() after it");
   program_.body = std::move(open_[0].region);
   program::Program program = std::move(program_);
   program_ = {};

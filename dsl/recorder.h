@@ -84,11 +84,11 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   bool in_combiner = false;   // a combiner is being recorded
   int64_t num_residents = 0;  // resident rows so far; the last one has this number
   std::unordered_set<ValueId> alignment_offsets;  // results of View::alignment_offset
-  std::unordered_map<ValueId, int64_t> integers;  // constants
+  std::unordered_map<ValueId, int64_t> integers;  // values of integer constants
   // Maps read-only views, and pointers into them, to their argument's number.
   std::unordered_map<ValueId, size_t> read_only;
 
-  // Returns false if the handle belongs to a program that is finished; it must then not be used.
+  // Returns false if the handle belongs to a finished program, so that its use is an error.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }
 
   program::Program finish(Loc loc);
@@ -140,7 +140,8 @@ void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op,
 // Returns an operand's recorder. An invalid operand is reported as an error of `op`, the name of a
 // function that records several ops.
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// Fails unless the type represents the pad value.
+// Fails if the pad value overflows a float type, or is not an integer in the range of an integer
+// type.
 void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
                 Loc loc);
@@ -161,7 +162,7 @@ Handle index_operand(Recorder& recorder, const Operand& operand, const std::stri
 void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,
                               const Shape& tile_shape, const std::string& op, Loc loc);
 
-// Elementwise ops by code (elementwise.cpp).
+// Ops that change the type or shape (shape.cpp).
 Handle cast(const Handle& x, DType dtype, Loc loc);
 Handle splat(const Handle& x, const Shape& shape, const std::string& op, Loc loc);
 Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc loc);

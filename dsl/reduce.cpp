@@ -25,7 +25,7 @@ Operands prepare(std::vector<Handle> tiles, int axis, const std::string& op, Loc
     recorder.require_live(tile, op, loc);
     if (tile.shape != tiles[0].shape) {
       fail(loc, op,
-           "the tiles must have one shape, got " + to_string(tiles[0].shape) + " and " +
+           "expected tiles of the same shape, got " + to_string(tiles[0].shape) + " and " +
                to_string(tile.shape));
     }
   }
@@ -48,7 +48,7 @@ std::vector<Type> reduced_types(const Operands& in, const std::string& op, Loc l
     if (in.to_scalars) {
       types.push_back(scalar_type(tile.dtype));
     } else if (shape.empty()) {
-      fail(loc, op, "a rank-1 tile reduces to a scalar; call it without an axis");
+      fail(loc, op, "a tile of rank 1 reduces to a scalar; omit the axis");
     } else {
       types.push_back(tile_type(tile.dtype, shape));
     }
@@ -67,13 +67,13 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner,
       const Type& got = in.recorder->type(yielded[i]);
       if (got != scalars[i]) {
         fail(loc, op,
-             "the combiner's value " + std::to_string(i) + " must be " + to_string(scalars[i]) +
+             "expected " + to_string(scalars[i]) + " as the combiner's value " + std::to_string(i) +
                  ", got " + to_string(got));
       }
     }
   };
   if (in.recorder->in_combiner)
-    fail(loc, op, "a combiner holds no reduction; make it before this one");
+    fail(loc, op, "a combiner cannot contain a reduction or scan; compute it before the outer one");
   in.recorder->in_combiner = true;
   const struct End {
     Recorder& recorder;

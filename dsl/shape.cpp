@@ -12,9 +12,9 @@ Handle cast(const Handle& x, DType dtype, Loc loc) {
   if (x.dtype == dtype) return x;
   if (!program::canCast(x.dtype, dtype)) {
     fail(loc, "to",
-         std::string(name(x.dtype)) + " to " + name(dtype) +
-             ": fp8 comes from f16, bf16 or f32 and becomes one of these; write .to(f32).to(" +
-             name(dtype) + ")");
+         std::string("cannot convert ") + name(x.dtype) + " to " + name(dtype) +
+             ": fp8 converts only from and to f16, bf16 and f32; write .to(f32).to(" + name(dtype) +
+             ")");
   }
   Type type = recorder.type(x);
   type.dtype = dtype;
@@ -35,14 +35,15 @@ Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc
   if (x.shape == shape) return x;
   if (x.shape.size() != shape.size()) {
     fail(loc, op,
-         "rank of " + to_string(x.shape) + " and " + to_string(shape) +
-             " differ; use .expand_dims(axis) first");
+         "cannot broadcast " + to_string(x.shape) + " to " + to_string(shape) +
+             ": expected equal ranks; use .expand_dims(axis) first");
   }
   for (size_t i = 0; i < shape.size(); ++i) {
     if (x.shape[i] != shape[i] && x.shape[i] != 1) {
       fail(loc, op,
-           "dim " + std::to_string(i) + " of " + to_string(x.shape) +
-               " is not 1 and cannot grow to " + to_string(shape));
+           "cannot broadcast " + to_string(x.shape) + " to " + to_string(shape) + ": dimension " +
+               std::to_string(i) + " is " + std::to_string(x.shape[i]) + ", expected 1 or " +
+               std::to_string(shape[i]));
     }
   }
   require_tile_shape(shape, op, loc);
@@ -57,8 +58,9 @@ Handle reshape(const Handle& x, const Shape& shape, const std::string& op, Loc l
   require_tile_shape(shape, op, loc);
   if (program::tileElements(shape) != program::tileElements(x.shape)) {
     fail(loc, op,
-         "shapes " + to_string(x.shape) + " and " + to_string(shape) +
-             " hold different numbers of elements");
+         "cannot reshape " + to_string(x.shape) + " to " + to_string(shape) + ": expected " +
+             std::to_string(program::tileElements(x.shape)) + " elements, got " +
+             std::to_string(program::tileElements(shape)));
   }
   Type type = recorder.type(x);
   type.shape = shape;
@@ -107,7 +109,7 @@ Tile Tile::permute(const std::vector<int>& order, Loc loc) const {
   const std::vector<int64_t> wide(order.begin(), order.end());
   if (!valid) {
     fail(loc, "permute",
-         "expected every dimension 0 ... " + std::to_string(rank() - 1) + " once, got " +
+         "expected each dimension from 0 to " + std::to_string(rank() - 1) + " once, got " +
              detail::to_string(wide));
   }
   detail::Type type = recorder.type(handle_);

@@ -12,7 +12,7 @@ constexpr int kDepth = 16;  // largest depth of the evaluation stack
 
 }  // namespace
 
-// Simplifies the expression once, because every launch evaluates it.
+// Simplifies the expression, because every launch evaluates it.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
   const Node& divisor = b.nodes_.front();
   const bool divides = kind == Kind::ceil_div || kind == Kind::remainder;
@@ -32,7 +32,9 @@ Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
     depth += node.kind == Kind::number || node.kind == Kind::rows ? 1 : -1;
     deepest = std::max(deepest, depth);
   }
-  if (deepest > kDepth) throw Error("error: a size of more than 16 nested operands: " + text());
+  if (deepest > kDepth)
+    throw Error("error: the size " + text() + " nests " + std::to_string(deepest) +
+                " operands, expected at most 16; nest on the left, as in (a + b) + c");
 }
 
 int64_t Size::at(int64_t rows) const {
@@ -58,7 +60,7 @@ int64_t Size::number() const {
   const auto is_rows = [](const Node& node) { return node.kind == Kind::rows; };
   if (std::any_of(nodes_.begin(), nodes_.end(), is_rows))
     throw Error("error: expected a number, got " + text() +
-                ", which depends on the rows of a call");
+                ", which depends on the call's number of rows; evaluate it with at(rows)");
   return at(0);
 }
 

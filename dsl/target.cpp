@@ -1,4 +1,4 @@
-// Finds targets by name, and reads targets of other binaries.
+// Finds targets by name, and reads targets that other binaries pass.
 #include "ligerdsl/dsl/target.h"
 
 #include <cstring>

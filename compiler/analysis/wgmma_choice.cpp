@@ -53,8 +53,8 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
     return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return llvm::formatv(
-               "its {0} operands are not both tiles that a pipelined loop loads with k along their "
-               "rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
+               "the pipelined loop of the dot must load both {0} operands, A as [m, k] and B as "
+               "[n, k] (permuted afterwards), in rows of a multiple of 32 bytes{1}",
                type, dot.isFp8() ? "; they are converted to f16" : "")
         .str();
   if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))

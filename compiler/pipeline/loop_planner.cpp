@@ -254,10 +254,9 @@ void LoopPlanner::remarkHints(tile::LoadTileOp load) {
       load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
   if (!policy && load.getCache() == tile::CacheHint::normal) return;
   remark(load, RemarkId::load_hint_ignored)
-      << "its " << (policy ? "eviction policy" : "cache hint")
-      << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller "
-         "tiles or "
-         "fewer stages, which stay in registers";
+      << "the load's " << (policy ? "eviction policy" : "cache hint")
+      << " is ignored: asynchronous copies to shared memory take none; omit it, or use smaller "
+         "tiles or fewer stages so that the tile stays in registers";
 }
 
 void remarkNoWgmma(tile::DotOp dot, const std::string& why) {

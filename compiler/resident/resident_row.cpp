@@ -122,9 +122,12 @@ bool ResidentRow::isTheSameForAllPrograms() {
 
 bool ResidentRow::loopsMatch() {
   second = cast<scf::ForOp>(secondLoad->getParentOp());
-  reason = "its two loops do not follow each other in one block";
-  if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second))
-    return false;
+  reason = "one loop loads it twice; load the block once in each of two loops";
+  if (first == second) return false;
+  reason =
+      "its two loops are not consecutive loops at the same nesting level; put them one after the "
+      "other";
+  if (first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
   reason =
       "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
@@ -150,8 +153,8 @@ bool ResidentRow::sameBlocks() {
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
   reason =
-      "the second loop does not read the blocks in the opposite order of the first; where that has "
-      "i, take blocks - 1 - i";
+      "the second loop must read the blocks in reverse order; use r.load(i) in the first loop and "
+      "r.load(blocks - 1 - i) in the second";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }
 

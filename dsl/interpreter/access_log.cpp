@@ -41,7 +41,7 @@ std::string AccessLog::conflict(const Element& who, Access access, bool changes)
     const std::string name =
         program == kSeveral ? "another program" : "program " + std::to_string(program - 1);
     return name + " " + does + " this element and program " + std::to_string(current_ - 1) + " " +
-           mine + " it: the result depends on which comes first";
+           mine + " it: the result depends on the order of these programs";
   };
   switch (access) {
     case Access::read:

@@ -30,8 +30,9 @@ class AccessLog {
   struct Extent {
     int64_t elements = 0, first = -1;
   };
-  // Returns the number of elements that no program wrote, and the first one. Returns none if a
-  // program read or updated an element: the kernel may keep the other elements intentionally.
+  // Returns the number of elements that no program wrote, and the first one. Returns 0 elements if
+  // a program read or updated one of them, because the kernel may then keep the others
+  // intentionally.
   Extent unwritten(const void* data, int64_t elements, int64_t element_bytes) const;
 
  private:

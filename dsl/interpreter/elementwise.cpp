@@ -194,7 +194,7 @@ int64_t truncate_to(DType dtype, double value) {
 // that are never stored.
 std::string divided_by_zero(size_t element) {
   return "division by zero in element " + std::to_string(element) +
-         "; a divisor outside of its view is the pad: load it with {.pad = 1}";
+         "; if the divisor is outside its view, load it with {.pad = 1}";
 }
 
 bool shifts(IntegerOp code) {
@@ -278,7 +278,8 @@ void Machine::integer(const Op& op, IntegerOp code) {
   std::vector<int64_t>& out = result(op).integer;
   for (size_t i = 0; i < out.size(); ++i) {
     if (shifts(code) && (b[i] < 0 || b[i] >= bits(dtype)))
-      fail(op, "shift by " + std::to_string(b[i]));
+      fail(op, "expected a shift by 0 to " + std::to_string(bits(dtype) - 1) + " bits, got " +
+                   std::to_string(b[i]) + " in element " + std::to_string(i));
     if (divides(code) && b[i] == 0) fail(op, divided_by_zero(i));
     out[i] = wrap_to(dtype, evaluate(code, dtype, a[i], b[i]));
   }

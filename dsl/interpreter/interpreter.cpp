@@ -17,13 +17,18 @@ void Arguments::range(const void* data, size_t bytes) {
 
 void Arguments::view(void* data, DType dtype, const std::vector<int64_t>& dims,
                      const std::vector<int64_t>& strides) {
-  if (dims.size() != strides.size()) throw Error("error: a view has one stride per dimension");
+  if (dims.size() != strides.size())
+    throw Error("error: a view needs one stride per dimension, got " +
+                std::to_string(strides.size()) + " strides for " + std::to_string(dims.size()) +
+                " dimensions");
   slots_.push_back(reinterpret_cast<uintptr_t>(data));
   int64_t last = 0;
   bool empty = false;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0 || strides[i] < 0)
-      throw Error("error: dimensions and strides of a view are not negative");
+      throw Error("error: dimension " + std::to_string(i) + " of a view has size " +
+                  std::to_string(dims[i]) + " and stride " + std::to_string(strides[i]) +
+                  ", expected 0 or more");
     empty = empty || dims[i] == 0;
     last += (dims[i] - 1) * strides[i];
   }

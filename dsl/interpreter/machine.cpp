@@ -72,12 +72,14 @@ void Machine::bind_arguments(const Arguments& arguments) {
       for (size_t i = 0; i < t.shape.size(); ++i) {
         view.dims.push_back(static_cast<int64_t>(slot[1 + i]));
         view.strides.push_back(static_cast<int64_t>(slot[1 + t.shape.size() + i]));
-        const bool dim_ok = t.shape[i] == program::kDynamic || t.shape[i] == view.dims[i];
-        const bool stride_ok = t.strides[i] == program::kDynamic || t.strides[i] == view.strides[i];
-        if (!dim_ok || !stride_ok) {
-          throw Error("error: argument " + argument.name + ": dimension or stride " +
-                      std::to_string(i) + " differs from what the program declares");
-        }
+        const auto require = [&](const char* what, int64_t declared, int64_t got) {
+          if (declared != program::kDynamic && declared != got)
+            throw Error("error: argument '" + argument.name + "': expected " + what + " " +
+                        std::to_string(i) + " to be " + std::to_string(declared) +
+                        ", as the program declares, got " + std::to_string(got));
+        };
+        require("dimension", t.shape[i], view.dims[i]);
+        require("stride", t.strides[i], view.strides[i]);
       }
     } else if (t.kind == TypeKind::ptr) {
       data(argument.value).integer = {static_cast<int64_t>(slot[0])};
@@ -213,7 +215,7 @@ void Machine::for_range(const Op& op) {
     copy_values(run_ops(body), body.arguments, 0, 1);
     if (i > last)
       fail(op, "the counter " + std::to_string(i) + " plus the step " + std::to_string(step) +
-                   " passes the end of " + (wide ? "i64" : "i32: give a bound or the step as i64"));
+                   " exceeds " + (wide ? "i64" : "i32; pass a bound or the step as i64"));
   }
   copy_values(body.arguments, op.results, 1, 0);
 }

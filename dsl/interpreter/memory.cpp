@@ -33,7 +33,9 @@ void* Machine::checked(const Op& op, int64_t address, DType dtype) const {
     if (begin >= range.begin && begin < range.end && range.end - begin >= bytes)
       return reinterpret_cast<void*>(begin);
   }
-  fail(op, "an access outside the memory of the arguments");
+  fail(
+      op,
+      "the accessed element is outside the memory of the arguments; correct its index, or mask it");
 }
 
 void Machine::read_element(DType dtype, const void* address, Data& out, int64_t at) const {
@@ -197,7 +199,8 @@ void Machine::tile_access(const Op& op) {
   if (is_load && op.integer(AttrKey::resident)) require_unchanged(op, start, value);
 }
 
-// Fails if a resident block has changed since its first load, because a target may reuse that tile.
+// Fails if a resident block has changed since its first load, because a target may return the tile
+// of the first load again.
 void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
   const auto [before, first] =
       residents_.try_emplace({op.integer(AttrKey::resident), start}, block);

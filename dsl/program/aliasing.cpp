@@ -58,8 +58,8 @@ std::string Aliasing::contradiction() const {
   for (size_t i = 0; i < names_.size(); ++i) {
     if (read_only_[i] && written_[i])
       return "view " + names_[i] +
-             " is read_only, but a store may reach it through a pointer that comes out of a loop "
-             "or branch; declare it without read_only, or take no pointer to it";
+             " is declared read_only, but a store may reach it through a pointer that a loop or "
+             "branch returns; declare it without read_only, or take no pointer to it";
   }
   return "";
 }
@@ -71,17 +71,17 @@ std::string Aliasing::fault(std::span<const Strided> views,
     // The compiler assumes that different tiles of a written view are disjoint.
     if (written_[arguments[a]] && !injective(views[a]))
       return "`" + name +
-             "`: the kernel writes it, but it reaches one element through two indices; check its "
-             "strides";
+             "`: the kernel writes this view, but two of its indices refer to one element; check "
+             "its strides";
     for (size_t b = 0; b < views.size() && some_must_be_disjoint_; ++b) {
       if (a == b || !must_be_disjoint(arguments[a], arguments[b]) ||
           overlap(views[a], views[b]) == Overlap::none)
         continue;
       return "`" + name + "` shares memory with `" + names_[arguments[b]] + "`, but " +
              (read_only_[arguments[b]] ? "the kernel declares that view read_only; pass separate "
-                                         "memory, or declare it without"
+                                         "memory, or declare it without read_only"
                                        : "the kernel was created with no_alias; pass separate "
-                                         "memory, or create it without");
+                                         "memory, or create the kernel without no_alias");
     }
   }
   return "";

@@ -13,9 +13,9 @@ namespace ligerdsl::program {
 // Returns, for each argument of the program, true if a store or atomic writes through it.
 std::vector<bool> written_arguments(const Program& program);
 
-// Checks the rules for views that the kernel writes: different indices refer to different elements,
-// and the view shares no memory with a read_only view. With `no_alias`, it shares no memory with
-// any other view. Pointers are not checked; the caller is responsible for them.
+// Checks the rules for views that the kernel writes. Different indices of such a view refer to
+// different elements, and it shares no memory with a read_only view. With `no_alias`, it shares no
+// memory with any other view. Pointers are not checked; the caller is responsible for them.
 class Aliasing {
  public:
   Aliasing() = default;

@@ -25,7 +25,7 @@ struct Span {
 struct Remark {
   std::string file;  // the author's source file; empty if unknown
   uint32_t line = 0, column = 0;
-  std::string pass;  // pass that made the remark
+  std::string pass;  // pass that emitted the remark
   std::string text;
   std::string id;  // from program/remarks.def; empty for a diagnostic of MLIR itself
 };
@@ -42,7 +42,7 @@ inline std::string to_string(const Remark& remark) {
 // Tensor map of a view, for TMA copies: a kernel parameter of 128 bytes (CUtensorMap) after the
 // slots.
 //
-// Only the device knows the begin and end of a slice. A map for slices along one dimension
+// Only the device knows the start and end of a slice. A map for slices along one dimension
 // therefore has two extra dimensions. They place all rows after the end of the slice outside the
 // map.
 //

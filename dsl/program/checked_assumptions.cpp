@@ -66,7 +66,7 @@ class Rewriter {
         {OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
   }
 
-  // Replaces the op by a check, and by a value whose divisor the compiler does not know.
+  // Replaces the op with a check, and with a value whose divisor the compiler does not know.
   void divisible(Region& region, const Op& op) {
     const DType dtype = result_.program.values[op.operands[0]].dtype;
     const int64_t divisor = op.integer(AttrKey::divisor);

@@ -214,9 +214,9 @@ std::string refused(const CompileOptions& options) {
            ", but the driver accepts up to " + ptx_text(options.ptx_version) +
            "; update the NVIDIA driver";
   if (!is_power_of_two(options.num_warps) || options.num_warps > kMaxWarps)
-    return "num_warps is a power of two from 1 to 32" + got(options.num_warps);
+    return "num_warps must be a power of two from 1 to 32" + got(options.num_warps);
   if (!is_power_of_two(options.num_ctas) || options.num_ctas > kMaxCluster)
-    return "num_ctas is 1, 2, 4, 8 or 16" + got(options.num_ctas);
+    return "num_ctas must be 1, 2, 4, 8 or 16" + got(options.num_ctas);
   const std::string ctas = "num_ctas is " + std::to_string(options.num_ctas) + ", but " + name;
   if (options.num_ctas > 1 && arch->max_cluster == 1)
     return ctas + " has no clusters of CTAs (sm_90 and later have); use num_ctas = 1";
@@ -225,9 +225,9 @@ std::string refused(const CompileOptions& options) {
            " CTAs; use num_ctas = " + std::to_string(arch->max_cluster) + " or less";
   if (options.max_registers != 0 &&
       (options.max_registers < kMinRegisters || options.max_registers > arch->max_registers))
-    return "max_registers is 24 to 255, or 0 for no cap" + got(options.max_registers);
+    return "max_registers must be 24 to 255, or 0 for no cap" + got(options.max_registers);
   if (options.min_ctas_per_sm < 0 || options.min_ctas_per_sm > kMaxCtasPerSm)
-    return "min_ctas_per_sm is 1 to 32, or 0 for no floor" + got(options.min_ctas_per_sm);
+    return "min_ctas_per_sm must be 1 to 32, or 0 for no minimum" + got(options.min_ctas_per_sm);
   return "";
 }
 

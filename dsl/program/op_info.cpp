@@ -72,7 +72,7 @@ consteval Term term(std::string_view word) {
   for (const Word& known : words) {
     if (word == known.text) return known.term;
   }
-  throw "a signature holds a word that means nothing";
+  throw "a signature contains an unknown word";
 }
 
 consteval Terms terms(std::string_view text) {
@@ -91,7 +91,7 @@ consteval OpInfo row(OpCode code, const char* name, Family family, Dtypes dtypes
   const bool reaches =
       operands.count > 0 && (operands.terms[0] == Term::view || operands.terms[0] == Term::ptr);
   if ((reads(effect) || writes(effect)) && !reaches)
-    throw "memory is reached through the first operand";
+    throw "an operation that accesses memory needs a view or pointer as its first operand";
   const Attributes attrs = attributes(words);
   return {code, name, family, dtypes, operands, results, effect, attrs.needs, attrs.takes};
 }
@@ -110,7 +110,7 @@ consteval std::array<uint8_t, kNumbers> index_by_number() {
   index.fill(kNone);
   for (size_t i = 0; i < std::size(kOperations); ++i) {
     uint8_t& place = index[static_cast<size_t>(kOperations[i].code)];
-    if (place != kNone) throw "two operations have one number";
+    if (place != kNone) throw "two operations have the same number";
     place = static_cast<uint8_t>(i);
   }
   return index;
@@ -127,9 +127,9 @@ const OpInfo* find(OpCode code) {
 
 const OpInfo& info(OpCode code) {
   if (const OpInfo* found = find(code)) return *found;
-  throw std::runtime_error("there is no operation of number " +
+  throw std::runtime_error("there is no operation with number " +
                            std::to_string(static_cast<int>(code)) +
-                           "; the program comes from another version");
+                           "; record the program with this version of the library");
 }
 
 std::span<const OpInfo> operations() {

@@ -16,7 +16,7 @@
 namespace ligerdsl::program {
 
 // One enum per family, so that a switch over all its members needs no default. static_cast converts
-// an OpCode of the family, because the numbers are equal.
+// an OpCode of the family, because both enums have the same numbers.
 enum class Family : uint8_t {
   creation,
   shape,
@@ -123,7 +123,7 @@ enum class Term : uint8_t {
   tile,    // tile, of values or pointers
   view,
   index_of_each,     // index*: i32 or i64 scalars, one per dimension of the view
-  row_of_each,       // row*: as index*, without the last dimension
+  row_of_each,       // row*: like index*, without the last dimension
   alignment_offset,  // alignment_offset?: an i32 scalar
   block,             // tile or scalar with the shape of tile_shape
   ptr,               // pointer or tile of pointers; all `ptr`s have one type

@@ -23,7 +23,7 @@ struct ArgFacts {
   std::vector<SizeFact> dims;     // views: per dimension; empty if nothing is known
   std::vector<SizeFact> strides;  // views: per dimension, in elements; empty if nothing is known
   // If 0, the argument may overlap any other. If n > 0, it overlaps only arguments of class n, with
-  // the same base and strides, so that equal indices are the same element.
+  // the same base and strides, so that the same indices refer to the same element.
   uint32_t alias_class = 0;
   bool read_only = false;  // no store of the launch writes this memory through any argument
   bool operator==(const ArgFacts&) const = default;

@@ -53,8 +53,8 @@ Rows rows_of(const Strided& t) {
   return rows;
 }
 
-// Returns true if equal indices are the same element in both. Ignores strides of dimensions of size
-// 1.
+// Returns true if the same indices refer to the same element in both. Ignores strides of dimensions
+// of size 1.
 bool same(const Strided& a, const Strided& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
   for (int i = 0; i < a.rank; ++i) {

@@ -21,7 +21,7 @@ struct Strided {
 
 enum class Overlap : uint8_t {
   none,   // no element in common
-  exact,  // same base, sizes and strides, so equal indices are the same element
+  exact,  // same base, sizes and strides, so the same indices refer to the same element
   other   // elements may be in common
 };
 

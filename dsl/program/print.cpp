@@ -42,7 +42,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Returns the name with this number in a list separated by blanks.
+// Returns the name at index `number` of a list separated by blanks.
 std::string chosen(std::string_view values, int64_t number) {
   for (; number > 0 && !values.empty(); --number)
     values.remove_prefix(std::min(values.find(' '), values.size() - 1) + 1);

@@ -59,12 +59,12 @@ class Reader {
  public:
   Reader(std::string_view bytes, const char* magic, const char* what) : bytes_(bytes), what_(what) {
     if (bytes.size() < 8 || bytes.substr(0, 4) != std::string_view(magic, 4))
-      fail("not such bytes (wrong magic)");
+      fail("expected bytes that begin with " + std::string(magic, 4));
     at_ = 4;
     const uint32_t version = u32();
     if (version != kVersion) {
-      fail("version " + std::to_string(version) + ", this library reads version " +
-           std::to_string(kVersion));
+      fail("the bytes have version " + std::to_string(version) +
+           ", but this library reads version " + std::to_string(kVersion));
     }
   }
 
@@ -80,18 +80,21 @@ class Reader {
   double f64() {
     const uint64_t bits = little(8);
     const auto value = std::bit_cast<double>(bits);
-    if (std::isnan(value) && bits != kCanonicalNan) fail("a NaN that is not the canonical one");
+    if (std::isnan(value) && bits != kCanonicalNan)
+      fail("a NaN has other bits than 0x7ff8000000000000");
     return value;
   }
   bool boolean() {
     const uint8_t value = u8();
-    if (value > 1) fail("a boolean is 0 or 1");
+    if (value > 1) fail("expected a boolean, 0 or 1, got " + std::to_string(value));
     return value == 1;
   }
   template <class E>
   E enumerator(uint8_t last) {
     const uint8_t value = u8();
-    if (value > last) fail("unknown enumerator " + std::to_string(value));
+    if (value > last)
+      fail("expected an enumerator from 0 to " + std::to_string(last) + ", got " +
+           std::to_string(value));
     return static_cast<E>(value);
   }
   std::string text() {
@@ -105,7 +108,8 @@ class Reader {
   size_t count(size_t least) {
     const size_t n = u32();
     if (n > (bytes_.size() - at_) / least)
-      fail("truncated: a count of " + std::to_string(n) + " exceeds what is left");
+      fail("truncated: expected " + std::to_string(n) + " items of " + std::to_string(least) +
+           " bytes or more, but only " + std::to_string(bytes_.size() - at_) + " bytes are left");
     return n;
   }
   template <class Each>
@@ -123,12 +127,14 @@ class Reader {
     return list(4, [&] { return u32(); });
   }
   void end() const {
-    if (at_ != bytes_.size()) fail("bytes follow the end");
+    if (at_ != bytes_.size()) fail(std::to_string(bytes_.size() - at_) + " bytes follow the end");
   }
 
  private:
   uint64_t little(size_t width) {
-    if (bytes_.size() - at_ < width) fail("truncated");
+    if (bytes_.size() - at_ < width)
+      fail("truncated: expected " + std::to_string(width) + " bytes, but only " +
+           std::to_string(bytes_.size() - at_) + " are left");
     uint64_t value = 0;
     for (size_t i = 0; i < width; ++i)
       value |= uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
@@ -171,7 +177,7 @@ void write(Writer& out, const Attr& attr) {
 Attr readAttr(Reader& in) {
   Attr attr{static_cast<AttrKey>(in.u16()), {}};
   if (!find(attr.key))
-    in.fail("there is no attribute of number " + std::to_string(static_cast<int>(attr.key)));
+    in.fail("there is no attribute with number " + std::to_string(static_cast<int>(attr.key)));
   switch (in.enumerator<int>(3)) {
     case 0:
       attr.value = in.i64();
@@ -213,7 +219,7 @@ Op readOp(Reader& in, int depth) {
   Op op;
   op.code = static_cast<OpCode>(in.u16());
   if (!find(op.code))
-    in.fail("there is no operation of number " + std::to_string(static_cast<int>(op.code)));
+    in.fail("there is no operation with number " + std::to_string(static_cast<int>(op.code)));
   op.operands = in.ids();
   op.results = in.ids();
   op.attrs = in.list(3, [&] { return readAttr(in); });
@@ -246,7 +252,8 @@ std::vector<SizeFact> readSizes(Reader& in) {
     size.exact = in.i64();
     size.divisor = in.i64();
     if (size.exact < -1 || size.divisor < 1)
-      in.fail("a size fact needs exact >= -1 and divisor >= 1");
+      in.fail("a size fact has exact " + std::to_string(size.exact) + " and divisor " +
+              std::to_string(size.divisor) + ", expected -1 or more and 1 or more");
     return size;
   });
 }
@@ -282,9 +289,11 @@ std::vector<TensorMap> readMaps(Reader& in) {
     map.sliced = in.i32();
     map.stores = in.boolean();
     if (map.box.empty() || map.dims() > TensorMap::kMostDims)
-      in.fail("a tensor map has 1 to 5 dimensions");
+      in.fail("expected a tensor map with 1 to 5 dimensions, got " + std::to_string(map.dims()));
     if (map.sliced >= static_cast<int32_t>(map.box.size()) - 1 && map.sliced >= 0)
-      in.fail("a tensor map is of slices along any dimension but the last");
+      in.fail("expected a tensor map of slices along a dimension before the last (" +
+              std::to_string(map.box.size() - 1) + "), got dimension " +
+              std::to_string(map.sliced));
     return map;
   });
 }
@@ -293,7 +302,8 @@ std::vector<ArgFacts> readFacts(Reader& in) {
   return in.list(21, [&] {
     ArgFacts fact;
     fact.pointer_align = in.i64();
-    if (fact.pointer_align < 1) in.fail("pointer_align must be positive");
+    if (fact.pointer_align < 1)
+      in.fail("pointer_align must be positive, got " + std::to_string(fact.pointer_align));
     fact.dims = readSizes(in);
     fact.strides = readSizes(in);
     fact.alias_class = in.u32();
@@ -468,7 +478,9 @@ Artifact parseArtifact(std::string_view bytes) {
   in.end();
   if (artifact.shared_bytes < 0 || artifact.arena_bytes < 0 || artifact.threads < 0 ||
       artifact.cluster < 1) {
-    in.fail("a size is negative");
+    in.fail(
+        "shared_bytes, arena_bytes and threads must not be negative, and cluster must be 1 or "
+        "more");
   }
   return artifact;
 }

@@ -8,6 +8,7 @@
 
 #include "program/op_info.h"
 #include "program/overlap.h"
+#include "program/print.h"
 #include "program/verify_ops.h"
 
 namespace ligerdsl::program {
@@ -17,14 +18,17 @@ std::string checkType(const Type& type) {
   const bool tile = type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
   if (type.kind == TypeKind::view) {
     if (type.shape.empty() || type.shape.size() > size_t{kMaxViewRank})
-      return "a view must have 1 to 8 dimensions";
+      return "a view must have 1 to 8 dimensions, got " + std::to_string(type.shape.size());
     if (type.strides.size() != type.shape.size())
-      return "a view must have one stride per dimension";
+      return "a view must have one stride per dimension, got " +
+             std::to_string(type.strides.size()) + " for " + std::to_string(type.shape.size());
     for (int64_t extent : type.shape) {
-      if (extent != kDynamic && extent < 1) return "a view dimension must be dynamic or positive";
+      if (extent != kDynamic && extent < 1)
+        return "a view dimension must be dynamic or positive, got " + std::to_string(extent);
     }
     for (int64_t stride : type.strides) {
-      if (stride != kDynamic && stride < 0) return "a view stride must be dynamic or not negative";
+      if (stride != kDynamic && stride < 0)
+        return "a view stride must be dynamic, 0 or positive, got " + std::to_string(stride);
     }
     return "";
   }
@@ -32,9 +36,13 @@ std::string checkType(const Type& type) {
   if (!tile) return type.shape.empty() ? "" : "only tiles and views may have a shape";
   if (type.shape.empty()) return "a tile must have at least one dimension";
   for (int64_t extent : type.shape) {
-    if (!isTileExtent(extent)) return "a tile dimension must be c * 2^n with odd c <= 31";
+    if (!isTileExtent(extent))
+      return "a dimension of the tile type " + print(type) + " is " + std::to_string(extent) +
+             "; expected c * 2^n with odd c <= 31, at most 2^20";
   }
-  return tileElements(type.shape) < 0 ? "a tile must have at most 2^20 elements" : "";
+  return tileElements(type.shape) < 0
+             ? "the tile type " + print(type) + " has more than 2^20 elements"
+             : "";
 }
 
 class Verifier {
@@ -44,7 +52,7 @@ class Verifier {
 
   void run() {
     if (!isIdentifier(program_.name))
-      fail("the name '" + program_.name + "' is not [a-zA-Z_][a-zA-Z0-9_]*");
+      fail("the name must match [a-zA-Z_][a-zA-Z0-9_]*, got '" + program_.name + "'");
     for (const Type& type : program_.values) {
       const std::string problem = checkType(type);
       if (!problem.empty()) fail(problem);
@@ -73,13 +81,14 @@ class Verifier {
     std::set<std::string> names;
     for (const Argument& argument : program_.arguments) {
       if (!isIdentifier(argument.name))
-        fail("the argument name '" + argument.name + "' is not an identifier");
+        fail("an argument's name must match [a-zA-Z_][a-zA-Z0-9_]*, got '" + argument.name + "'");
       if (!names.insert(argument.name).second)
         fail("two arguments are named '" + argument.name + "'");
       define(argument.value, nullptr);
       const Type& type = program_.values[argument.value];
       if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile)
-        fail("an argument must be a view, scalar or pointer");
+        fail("argument '" + argument.name + "' must be a view, scalar or pointer, got " +
+             print(type));
     }
   }
 
@@ -109,7 +118,8 @@ class Verifier {
       const bool last = i + 1 == region.ops.size();
       info(op.code);  // throws for an unknown op
       if ((op.code == OpCode::yield) != (owner && last))
-        fail("a region must end in one yield, and the body must have none", &op);
+        fail(owner ? "a region must have one yield, at its end" : "the body must have no yield",
+             &op);
       check(op);
     }
     for (ValueId id : region.arguments) state_[id] = State::ended;
@@ -124,7 +134,10 @@ class Verifier {
   }
 
   void check(const Op& op) {
-    if (op.loc.file >= program_.files.size()) fail("the location names no file", &op);
+    if (op.loc.file >= program_.files.size())
+      fail("the location has file number " + std::to_string(op.loc.file) + ", expected less than " +
+               std::to_string(program_.files.size()),
+           &op);
     for (ValueId id : op.operands) use(id, op);
     for (ValueId id : op.results) {
       if (id >= state_.size()) fail("a result is not in the value table", &op);
@@ -137,7 +150,7 @@ class Verifier {
     const std::string problem = checkOp(program_, op);
     if (!problem.empty()) fail(problem, &op);
     if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op)))
-      fail("a combiner must be arithmetic on scalars", &op);
+      fail("a combiner must contain only arithmetic on scalars", &op);
     const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
       // Only the else branch of an if without results may be empty.

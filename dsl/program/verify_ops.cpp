@@ -18,7 +18,9 @@ void require(bool condition, const char* text) {
   if (!condition) throw Problem{text};
 }
 
-constexpr char kNoSuchAtomic[] = "there is no such atomic on this dtype";
+std::string counted(size_t n, const char* noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
 
 // Checks one op against its row of the table, then against the op's own rules.
 class Checker {
@@ -54,8 +56,10 @@ class Checker {
         return hintRules(static_cast<HintOp>(op_.code));
       case Family::atomic: {
         const bool half = operand(0).dtype == DType::f16 || operand(0).dtype == DType::bf16;
-        require(!half || op_.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add),
-                kNoSuchAtomic);
+        constexpr const char* kNames[] = {"add", "max", "min", "xchg"};
+        const int64_t kind = op_.integer(AttrKey::atomic);
+        if (half && kind != static_cast<int64_t>(AtomicKind::add))
+          throw Problem{std::string("f16 and bf16 have only atomic add, got ") + kNames[kind]};
         return;
       }
       case Family::arithmetic:
@@ -82,22 +86,28 @@ class Checker {
   const Type& regionArgument(size_t region, size_t i) const {
     return program_.values[op_.regions[region].arguments[i]];
   }
-  static std::string takes(size_t operands) {
-    return "must take " + std::to_string(operands) + " operands";
+  std::string takes(size_t operands) const {
+    return "must take " + counted(operands, "operand") + ", got " +
+           std::to_string(op_.operands.size());
   }
   void results(size_t expected) const {
     if (op_.results.size() != expected)
-      throw Problem{"must have " + std::to_string(expected) + " results"};
+      throw Problem{"must have " + counted(expected, "result") + ", got " +
+                    std::to_string(op_.results.size())};
   }
   void regions(size_t expected) const {
     if (op_.regions.size() != expected)
-      throw Problem{"must have " + std::to_string(expected) + " regions"};
+      throw Problem{"must have " + counted(expected, "region") + ", got " +
+                    std::to_string(op_.regions.size())};
+  }
+  static Problem outOfRange(const char* attribute, int64_t number, int64_t least, int64_t most) {
+    return {std::string("the attribute ") + attribute + " is " + std::to_string(number) +
+            ", expected " + std::to_string(least) + " to " + std::to_string(most)};
   }
   // Returns a required attribute. Fails if it is out of range.
   int64_t range(AttrKey key, int64_t least, int64_t most) const {
     const int64_t number = op_.integer(key);
-    if (number < least || number > most)
-      throw Problem{std::string("the attribute ") + attrName(key) + " is out of range"};
+    if (number < least || number > most) throw outOfRange(attrName(key), number, least, most);
     return number;
   }
   const std::vector<int64_t>& list(AttrKey key) const {
@@ -110,9 +120,12 @@ class Checker {
     uint64_t seen = 0;
     for (const Attr& attr : op_.attrs) {
       const AttrInfo* known = find(attr.key);
-      if (!known) throw Problem{"has an unknown attribute"};
+      if (!known)
+        throw Problem{"has an unknown attribute with number " +
+                      std::to_string(static_cast<int>(attr.key))};
       const uint64_t bit = uint64_t{1} << static_cast<int>(attr.key);
-      require((seen & bit) == 0, "an attribute must occur once");
+      if ((seen & bit) != 0)
+        throw Problem{std::string("must have the attribute ") + attrName(attr.key) + " only once"};
       seen |= bit;
       if ((info_.takes & bit) == 0)
         throw Problem{std::string("must not have the attribute ") + attrName(attr.key)};
@@ -121,7 +134,8 @@ class Checker {
     if (const uint64_t missing = info_.needs & ~seen)
       throw Problem{std::string("must have the attribute ") +
                     attrName(static_cast<AttrKey>(std::countr_zero(missing)))};
-    require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other requires a mask");
+    require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other),
+            "must have a mask if it has the operand `other`");
   }
   static void attribute(const Attr& attr, const AttrInfo& known) {
     // Indices of AttrValue's types.
@@ -130,14 +144,16 @@ class Checker {
     if (known.kind == AttrKind::real) kind = kReal;
     if (known.kind == AttrKind::text) kind = kText;
     if (known.kind == AttrKind::list) kind = kList;
-    require(attr.value.index() == kind, "has an attribute of the wrong kind");
+    constexpr const char* kKinds[] = {"an integer", "a float", "a string", "a list"};
+    if (attr.value.index() != kind)
+      throw Problem{std::string("the attribute ") + known.name + " must be " + kKinds[kind] +
+                    ", got " + kKinds[attr.value.index()]};
     if (kind != kInteger || known.kind == AttrKind::integer) return;
     int64_t most = known.most;
     if (known.kind == AttrKind::choice)
       most = std::count(known.values.begin(), known.values.end(), ' ');
     const int64_t number = std::get<int64_t>(attr.value);
-    if (number < 0 || number > most)
-      throw Problem{std::string("the attribute ") + known.name + " is out of range"};
+    if (number < 0 || number > most) throw outOfRange(known.name, number, 0, most);
   }
   bool flag(AttrKey key) const { return op_.integer(key) != 0; }
 
@@ -181,8 +197,10 @@ class Checker {
     for (size_t i = 0; i < info_.results.count; ++i)
       require(fits(info_.results.terms[i], result(i)), resultProblem(info_.results.terms[i]));
     if (info_.operands.has(Term::value) || info_.results.has(Term::value)) valueDtype();
-    if (info_.operands.has(Term::pointee) || info_.results.has(Term::pointee))
-      require(accepts(info_.dtypes, operand(0).dtype), kNoSuchAtomic);
+    if ((info_.operands.has(Term::pointee) || info_.results.has(Term::pointee)) &&
+        !accepts(info_.dtypes, operand(0).dtype))
+      throw Problem{std::string("must take a pointer to ") + wanted(info_.dtypes) + ", got " +
+                    name(operand(0).dtype)};
   }
 
   // Returns the type that all values of the signature share.
@@ -255,7 +273,7 @@ class Checker {
       case Term::value:
         return "operands and result must have one type";
       case Term::test:
-        return "a test must be i1 of the values' shape";
+        return "the condition must be i1 with the shape of the values";
       case Term::scalar:
         return "must take a scalar or pointer";
       case Term::tile:
@@ -270,17 +288,17 @@ class Checker {
       case Term::alignment_offset:
         return "the alignment offset must be an i32 scalar";
       case Term::block:
-        return "the value must have the tile's type";
+        return "the tile must have the view's dtype and the shape in tile_shape";
       case Term::ptr:
         return "must take a pointer";
       case Term::pointee:
         return "the value must have the pointed-to type";
       case Term::mask:
-        return "the mask must be i1 of the pointers' shape";
+        return "the mask must be i1 with the shape of the pointers";
       case Term::other:
-        return "other must have the loaded type";
+        return "the operand `other` must have the type of the loaded value";
       case Term::offset:
-        return "the offset must be i32 or i64 of the pointer's shape";
+        return "the offset must be i32 or i64 with the shape of the pointer";
       case Term::i1:
         return "the condition must be an i1 scalar";
       case Term::i32:
@@ -299,8 +317,8 @@ class Checker {
     if (term == Term::value || term == Term::integer) return problem(term);
     if (term == Term::i32) return "must give an i32 scalar";
     if (term == Term::i64) return "must give an i64 scalar";
-    if (term == Term::test) return "must give i1 of the operands' shape";
-    if (term == Term::ptr) return "must give a pointer of the operand's type";
+    if (term == Term::test) return "must give i1 with the shape of the operands";
+    if (term == Term::ptr) return "must give a pointer of the first operand's type";
     return term == Term::tile ? "must give a tile" : "the result has the wrong type";
   }
 
@@ -315,7 +333,9 @@ class Checker {
         return axis(operand(0).shape.size());
       case CreationOp::constant: {
         const AttrKey kind = is_float(result().dtype) ? AttrKey::value_float : AttrKey::value_int;
-        return require(op_.find(kind) != nullptr, "must have a value of its dtype's kind");
+        return require(
+            op_.find(kind) != nullptr,
+            "must have the attribute value_float for a float, or value_int for an integer");
       }
       case CreationOp::arange:
         return require(result().kind == TypeKind::tile && result().dtype == DType::i32 &&
@@ -347,7 +367,7 @@ class Checker {
             whole ? "must accumulate i8 in i32 [m, n]" : "must accumulate in f32 [m, n]");
     require(result() == acc, whole ? "must give i32 [m, n]" : "must give f32 [m, n]");
     require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32,
-            "may take an input precision for f32 only");
+            "must not have an input precision for other dtypes than f32");
   }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {
@@ -409,7 +429,7 @@ class Checker {
     require(operand(0).shape.size() == result().shape.size(), "must keep the rank");
     for (size_t i = 0; i < result().shape.size(); ++i) {
       require(operand(0).shape[i] == result().shape[i] || operand(0).shape[i] == 1,
-              "only dimensions of 1 may grow");
+              "only dimensions of size 1 may grow");
     }
   }
   void permuteRules() const {
@@ -420,7 +440,7 @@ class Checker {
     std::vector<bool> seen(order.size());
     for (size_t i = 0; i < order.size(); ++i) {
       require(order[i] >= 0 && order[i] < static_cast<int64_t>(order.size()) && !seen[order[i]],
-              "must have a permutation");
+              "the attribute permutation must have each dimension once");
       seen[order[i]] = true;
       require(result().shape[i] == from[order[i]],
               "result dimension i must be operand dimension permutation[i]");
@@ -440,11 +460,11 @@ class Checker {
                            canBitcast(operand(0).dtype, result().dtype),
                        "must change only the dtype, to one of the same width; i1 is not allowed");
       case ElementwiseOp::compare:
-        require(!is_fp8(operand(0).dtype), "must not take fp8");
+        require(!is_fp8(operand(0).dtype), "must not compare fp8");
         return require(
             range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
                 operand(0).dtype != DType::i1,
-            "must not take i1, which has no order");
+            "must compare i1 only for equality");
       case ElementwiseOp::select:
       case ElementwiseOp::fma:
       case ElementwiseOp::pow:
@@ -478,7 +498,8 @@ class Checker {
               "the tiles must have one shape");
       require(custom || accepts(Dtypes::numbers, operand(i).dtype), "must not take i1 or fp8");
       expected.dtype = operand(i).dtype;
-      require(result(i) == expected, "a result has the wrong type");
+      if (result(i) != expected)
+        throw Problem{"result " + std::to_string(i) + " must have the type " + print(expected)};
     }
     if (!custom) return;
     require(op_.regions[0].arguments.size() == 2 * n, "the combiner must take two values per tile");
@@ -496,8 +517,11 @@ class Checker {
     require(!flag(AttrKey::has_alignment_offset) || tile_shape.back() != 0,
             "only tiles along the last dimension may have an alignment offset");
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
-    for (int64_t extent : type.shape)
-      require(isTileExtent(extent), "a tile dimension must be c * 2^n with odd c <= 31");
+    for (int64_t extent : type.shape) {
+      if (!isTileExtent(extent))
+        throw Problem{"a dimension of tile_shape is " + std::to_string(extent) +
+                      ", expected c * 2^n with odd c <= 31, at most 2^20"};
+    }
     if (type.shape.empty()) type.kind = TypeKind::scalar;
     return type;
   }
@@ -512,13 +536,12 @@ class Checker {
         const auto axis = static_cast<size_t>(op_.integer(AttrKey::axis));
         sliced.shape[axis] = kDynamic;
         const int64_t step = op_.integer(AttrKey::step, 1);
-        require(step >= 1, "must have a step of 1 or more");
+        require(step >= 1, "the step is 0, expected 1 or more");
         int64_t& stride = sliced.strides[axis];
         require(stride == kDynamic || !__builtin_mul_overflow(stride, step, &stride),
-                "must have a step whose product with the stride fits in 64 bits");
-        return require(
-            result() == sliced,
-            "must give the view's type with a dynamic dimension, its stride times the step");
+                "the step times the stride must fit in 64 bits");
+        if (result() != sliced) throw Problem{"the result must have the type " + print(sliced)};
+        return;
       }
       case MemoryOp::add_tile:
         return require(accepts(Dtypes::numbers, operand(0).dtype), "must not take i1 or fp8");
@@ -548,9 +571,13 @@ class Checker {
   // Checks that region arguments [first, ...) and results match operands [from, ...).
   void carried(size_t region, size_t first, size_t from) const {
     const size_t n = op_.operands.size() - from;
-    require(op_.results.size() == n, "must have one result per carried value");
-    require(op_.regions[region].arguments.size() == first + n,
-            "the region must have one argument per carried value");
+    if (op_.results.size() != n)
+      throw Problem{"must have one result per carried value (" + std::to_string(n) + "), got " +
+                    std::to_string(op_.results.size())};
+    if (op_.regions[region].arguments.size() != first + n)
+      throw Problem{"region " + std::to_string(region) + " must have " +
+                    counted(first + n, "argument") + ", got " +
+                    std::to_string(op_.regions[region].arguments.size())};
     for (size_t i = 0; i < n; ++i) {
       const Type& type = operand(from + i);
       require(type.kind != TypeKind::view, "a carried value must not be a view");
@@ -565,8 +592,11 @@ class Checker {
       require(isIndex(operand(i)) && operand(i) == operand(0),
               "lo, hi and step must be scalars of one index type");
     }
-    require(!op_.regions[0].arguments.empty() && regionArgument(0, 0) == operand(0),
-            "the index must have the bounds' type");
+    require(!op_.regions[0].arguments.empty(),
+            "the body must have the induction variable as its first argument");
+    if (regionArgument(0, 0) != operand(0))
+      throw Problem{"the induction variable is " + print(regionArgument(0, 0)) +
+                    ", expected the bounds' type " + print(operand(0))};
     carried(0, 1, 3);
   }
   void ifRules() const {
@@ -585,7 +615,8 @@ class Checker {
     carried(1, 0, 0);
     if (op_.find(AttrKey::independent))
       require(takesNextProgram(),
-              "runs dynamic persistent programs; the first argument is no counter");
+              "must have the program counter, an i32 view of one element, as the kernel's first "
+              "argument");
   }
   bool takesNextProgram() const {
     const Type counter{TypeKind::view, DType::i32, {1}, {1}};
@@ -599,7 +630,7 @@ class Checker {
         range(AttrKey::divisor, 1, INT64_MAX);
         return;
       case HintOp::device_print:
-        require(!op_.operands.empty(), "must print a text and at least one value");
+        require(!op_.operands.empty(), "must print at least one value");
         for (size_t i = 0; i < op_.operands.size(); ++i)
           require(isValue(operand(i)), "must print scalars and tiles only");
     }
@@ -644,10 +675,13 @@ std::string checkOp(const Program& program, const Op& op) {
 std::string checkYield(const Program& program, const Op& op, const Region& region) {
   const std::vector<ValueId>& yielded = region.ops.back().operands;
   const std::vector<Type> expected = yieldTypes(program, op, region);
-  if (yielded.size() != expected.size()) return "a region yields the wrong number of values";
+  if (yielded.size() != expected.size())
+    return "a region yields " + counted(yielded.size(), "value") + ", expected " +
+           std::to_string(expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     if (program.values[yielded[i]] != expected[i])
-      return "a region yields a value of the wrong type";
+      return "a region yields " + print(program.values[yielded[i]]) + " as value " +
+             std::to_string(i) + ", expected " + print(expected[i]);
   }
   return "";
 }

@@ -57,7 +57,7 @@ for settings, *words in (
         ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
         ("fails=true", "the rule's own words"),
         ("asks_a_view=true", "argument 'y' is a view of rank 1"),
-        ("clashes=true", "an argument is named 'warps', and so is a meta-parameter")):
+        ("clashes=true", "an argument has the name 'warps' of a meta-parameter")):
     refused(f"said y=4 {settings}", "kernel 'said'", *words)
     for target in ("compile --target cpu", "run"):
         command = ["--load", kernels, *target.split(), "said", "y=4", settings]

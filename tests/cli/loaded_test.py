@@ -59,7 +59,7 @@ def lists_arguments():
 def names_that_shadow():
     says("list", 2, ["the library has an operation named 'softmax_forward'", shadowing],
          load=shadowing)
-    says("list", 2, ["kernel 'ones': a meta-parameter is named 'num_warps'", "name it otherwise"],
+    says("list", 2, ["kernel 'ones': a meta-parameter has the name 'num_warps'", "rename it"],
          load=clashing)
     says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
     says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])
@@ -184,7 +184,7 @@ def finds_faults():
          absent=["right"])
     says("run faulty fault=4 y=7x41 x=y:2..3 --check", 2,
          ["loaded_kernels.cpp:",
-          "rem: division by zero in element 41; a divisor outside of its view is the pad"])
+          "rem: division by zero in element 41; if the divisor is outside its view"])
     entry = ligerdsl.json("--load", kernels, "run", *"faulty fault=1 y=7x41 x=y --check".split(),
                           code=1)
     expect(entry and entry[0]["not_written"] == 41 and entry[0]["beyond_gate"] == 0, entry)

@@ -54,7 +54,7 @@ def main():
                      + f'{json.dumps(key)}: {{"config": "cols=500 rows=4"}},\n' + '"": {}}}\n')
     run = subprocess.run([program], env={**ligerdsl.environment, "LIGERDSL_TABLE": str(table)},
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
-    expect(run.returncode == 1 and "sets 'cols', which is no choice of its schedule" in run.stderr,
+    expect(run.returncode == 1 and "sets 'cols', which is not a schedule field" in run.stderr,
            f"exit {run.returncode}: {run.stdout}{run.stderr}")
     sys.exit(1 if command.failures else 0)
 

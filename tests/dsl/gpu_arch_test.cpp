@@ -22,7 +22,7 @@ TEST(GpuArch, RowsAreConsistent) {
     const std::string name = arch.name;
     EXPECT_EQ(name.substr(0, 3), "sm_");
     EXPECT_EQ(std::stoi(name.substr(3)), arch.capability);
-    EXPECT_GE(arch.capability, capability) << "rows are in the order of capabilities";
+    EXPECT_GE(arch.capability, capability) << "rows must be sorted by capability";
     capability = arch.capability;
     EXPECT_EQ(arch.shared_per_cta + arch.shared_reserved, arch.shared_per_sm);
     EXPECT_EQ(arch.threads_per_sm % 512, 0);
@@ -64,13 +64,14 @@ TEST(GpuArch, SharedBudgetDividesTheSmAmongCtas) {
       EXPECT_LE(each, arch.shared_per_cta);
       EXPECT_LE((each + arch.shared_reserved) * std::max(1, ctas), arch.shared_per_sm);
       EXPECT_GT((each + arch.shared_reserved + 1) * std::max(1, ctas), arch.shared_per_sm)
-          << "none is left over";
+          << "the CTAs must share all bytes";
     }
   EXPECT_EQ(find_gpu_arch("sm_120")->shared_budget(1), 99 * 1024);
   EXPECT_EQ(find_gpu_arch("sm_90a")->ctas_per_sm(16), 4);
-  EXPECT_EQ(find_gpu_arch("sm_120")->ctas_per_sm(16), 3) << "1536 threads, not 2048";
+  EXPECT_EQ(find_gpu_arch("sm_120")->ctas_per_sm(16), 3) << "an SM of sm_120 has 1536 threads";
   EXPECT_EQ(find_gpu_arch("sm_86")->ctas_per_sm(1), 16);
-  EXPECT_EQ(find_gpu_arch("sm_90a")->register_bytes(640), 409) << "of 256 KB";
+  EXPECT_EQ(find_gpu_arch("sm_90a")->register_bytes(640), 409)
+      << "256 KB of registers for 640 threads";
   EXPECT_EQ(find_gpu_arch("sm_90a")->register_bytes(32), 1020);
 }
 
@@ -89,12 +90,12 @@ TEST(GpuArch, RejectsOptionsBeyondItsLimits) {
             "NVIDIA driver");
   options = options_for("sm_80");
   options.min_ctas_per_sm = 33;
-  EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
+  EXPECT_EQ(refused(options), "min_ctas_per_sm must be 1 to 32, or 0 for no minimum, got 33");
   options.min_ctas_per_sm = 0;
   for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises caps below 24 to 24
     options.max_registers = registers;
     EXPECT_EQ(refused(options),
-              "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
+              "max_registers must be 24 to 255, or 0 for no cap, got " + std::to_string(registers));
   }
   options.max_registers = 24;
   EXPECT_EQ(refused(options), "");

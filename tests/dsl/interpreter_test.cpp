@@ -67,7 +67,7 @@ TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
       arguments.view(&out, c.bits, {2}, {1});
       arguments.view(&in, c.type, {2}, {1});
       interpreter::run(program, arguments, {}, {.nan_bits = which});
-      EXPECT_EQ(out >> (8 * size_of(c.type)), 0u) << "a number keeps its bits";
+      EXPECT_EQ(out >> (8 * size_of(c.type)), 0u) << "bits beyond the type must be 0";
       return static_cast<uint32_t>(out);
     };
     const uint32_t first = bits_of_nan(interpreter::NanBits::first),
@@ -358,9 +358,9 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
   };
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) / 0; }), __LINE__, "div: division by zero");
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << (x.to(i32) + 39); }), __LINE__,
-         "shl: shift by 40");
+         "shl: expected a shift by 0 to 31 bits, got 40");
   expect(failing([](KernelBuilder&, Tile x) { 8 % (x.to(i32) - 2); }), __LINE__,
-         "rem: division by zero in element 1; a divisor outside of its view is the pad: load it "
+         "rem: division by zero in element 1; if the divisor is outside its view, load it "
          "with {.pad = 1}");
   expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__,
          "assume: the assumption does not hold");
@@ -370,7 +370,7 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
     k.for_range(0, k.constant(INT32_MAX - 1, i32), 1 << 30, [](Scalar) {});
   };
   expect(failing(overflow), __LINE__ - 2,
-         "for_range: the counter 1073741824 plus the step 1073741824 passes the end of i32");
+         "for_range: the counter 1073741824 plus the step 1073741824 exceeds i32");
   KernelBuilder k("wild");
   Ptr p = k.ptr("p", f32);
   load(p + 4);
@@ -406,7 +406,7 @@ TEST(Interpreter, WriteToResidentRowBetweenLoadsIsAnError) {
   Arguments arguments;
   for (int view = 0; view < 2; ++view) arguments.view(x.data(), f32, {12}, {1});
   interpreter::run(rewritten_row(0), arguments, {});
-  EXPECT_EQ(x[0], 1 + 15.0f) << "in place, each block after its last load";
+  EXPECT_EQ(x[0], 1 + 15.0f) << "a store in place, after the block's last load, is allowed";
   const std::string error = error_of([&] { interpreter::run(rewritten_row(1), arguments, {}); });
   EXPECT_NE(error.find("interpreter_test.cpp:"), std::string::npos) << error;
   EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"),
@@ -434,7 +434,8 @@ std::string race_of(int at, int from, bool find_races = true, bool same_value = 
 
 TEST(Interpreter, FindsRacesIfRequested) {
   EXPECT_EQ(race_of(1, 2), "no error");
-  EXPECT_EQ(race_of(0, 2, true, true), "no error") << "the same value, whoever comes last";
+  EXPECT_EQ(race_of(0, 2, true, true), "no error")
+      << "programs that write the same value do not race";
   EXPECT_EQ(race_of(0, 2, false), "no error");
   const std::string twice = race_of(0, 2), read = race_of(2, 1), unwritten = race_of(2, 0);
   EXPECT_NE(twice.find("interpreter_test.cpp:"), std::string::npos) << twice;
@@ -445,7 +446,7 @@ TEST(Interpreter, FindsRacesIfRequested) {
       << twice;
   EXPECT_NE(read.find("program 0 reads this element and program 1 writes it"), std::string::npos)
       << read;
-  EXPECT_EQ(unwritten, "no error") << "what is read is written by nobody";
+  EXPECT_EQ(unwritten, "no error") << "no program writes the elements that are read";
 }
 
 TEST(Interpreter, PlainAccessRacesWithAtomic) {
@@ -520,8 +521,9 @@ TEST(Interpreter, AccessLogFindsUnwrittenElements) {
   EXPECT_EQ(log.unwritten(memory.data(), 10, 4).elements, 2);
   EXPECT_EQ(log.unwritten(memory.data(), 10, 4).first, 8);
   EXPECT_EQ(log.unwritten(memory.data() + 10, 10, 4).elements, 0)
-      << "it is read, so it is no result";
-  EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0) << "updated in place";
+      << "elements that a program reads do not count as unwritten";
+  EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0)
+      << "elements that an atomic updates do not count as unwritten";
 }
 
 // The interpreter must reject the same aliases as a launch (tests/abi/execute_test.cpp).
@@ -544,10 +546,10 @@ TEST(Interpreter, RejectsTheAliasesThatALaunchRejects) {
   EXPECT_EQ(run(true, false, 4, {4, 1}),
             "error: program aliased: `y` shares memory with `x`, but the kernel declares that view "
             "read_only; pass "
-            "separate memory, or declare it without");
+            "separate memory, or declare it without read_only");
   EXPECT_NE(run(false, true, 4, {4, 1}).find("created with no_alias"), std::string::npos);
   EXPECT_NE(run(false, false, 8, {2, 1})
-                .find("`y`: the kernel writes it, but it reaches one element through two"),
+                .find("`y`: the kernel writes this view, but two of its indices refer to"),
             std::string::npos);
 }
 
@@ -568,10 +570,10 @@ TEST(Interpreter, IntegersAreRoundedOnce) {
   const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);  // halfway from 2^62 to 2^62 + 2^55
   EXPECT_EQ(as_bf16(tie), int64_t{1} << 62);
   EXPECT_EQ(as_bf16(tie + 1), (int64_t{1} << 62) + (int64_t{1} << 55))
-      << "a double would lose the 1";
+      << "rounding to double first would lose the 1";
   EXPECT_EQ(as_bf16(-tie - 1), -(int64_t{1} << 62) - (int64_t{1} << 55));
   EXPECT_EQ(as_bf16(tie + (int64_t{1} << 55) - 1), (int64_t{1} << 62) + (int64_t{1} << 55));
-  EXPECT_EQ(as_bf16(INT64_MAX), INT64_MAX) << "2^63, which i64 does not have";
+  EXPECT_EQ(as_bf16(INT64_MAX), INT64_MAX) << "2^63 in bf16 must saturate in i64";
   EXPECT_EQ(as_bf16(INT64_MIN), INT64_MIN);
   EXPECT_EQ(as_bf16(-7), -7);
 }

@@ -147,8 +147,8 @@ TEST(Meta, ErrorNamesInvalidText) {
   EXPECT_EQ(bad({{"mode", "max"}}),
             "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
   EXPECT_EQ(bad({{"warps", "5000000000"}}),
-            "error: meta-parameter 'warps': expected an integer in [-2147483648, 2147483647], got "
-            "'5000000000'");
+            "error: meta-parameter 'warps': expected an integer from -2147483648 to 2147483647, "
+            "got '5000000000'");
   EXPECT_EQ(bad({{"flip", "1"}}),
             "error: meta-parameter 'flip': expected one of false, true, got '1'");
   EXPECT_EQ(bad({{"scale", "x"}}), "error: meta-parameter 'scale': expected a number, got 'x'");
@@ -171,7 +171,7 @@ TEST(Registry, FindsRecordsAndLaunchesKernels) {
 }
 
 TEST(Registry, RejectsDuplicateKernelNames) {
-  const std::string message = "error: a kernel named 'test_kernel' is registered already";
+  const std::string message = "error: another kernel is registered as 'test_kernel'; rename one";
   EXPECT_EQ(message_of([] {
               Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel));
             }),
@@ -184,7 +184,7 @@ TEST(Registry, RejectsDuplicateKernelNames) {
   Kernel<TestMeta> no_rule{.name = "no_rule", .build = build};
   detail::Registration incomplete(no_rule);
   EXPECT_EQ(message_of([] { kernels_of(author_table()); }),
-            "error: kernel 'no_rule' has no launch rule");
+            "error: kernel 'no_rule' has no launch rule; set Kernel::launch");
   Registry::global().problems().clear();
 }
 
@@ -194,9 +194,9 @@ TEST(LaunchArguments, ErrorNamesUnknownArgumentOrAxis) {
   EXPECT_EQ(arguments.stride("x", 0), 8);
   EXPECT_EQ(arguments.integer("n"), 7);
   EXPECT_EQ(message_of([&] { arguments.dim("y", 0); }),
-            "error: launch rule: there is no argument 'y'");
+            "error: launch rule: there is no argument 'y'; the arguments are x, n");
   EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }),
-            "error: launch rule: axis 2 is outside argument 'x' of rank 2");
+            "error: launch rule: argument 'x': expected an axis from -2 to 1, got 2");
 }
 
 TEST(LaunchArguments, ReadsScalarsExactly) {
@@ -211,16 +211,17 @@ TEST(LaunchArguments, ReadsScalarsExactly) {
   EXPECT_EQ(arguments.integer("two"), 2);
   EXPECT_EQ(arguments.number("f"), 1e300);
   EXPECT_EQ(arguments.number("n"), 0x1p53);
-  EXPECT_EQ(message_of([&] { arguments.integer("x"); }),
-            "error: launch rule: argument 'x' is a view of rank 2, expected a scalar; its sizes "
-            "are dim(\"x\", axis)");
+  EXPECT_EQ(
+      message_of([&] { arguments.integer("x"); }),
+      "error: launch rule: argument 'x' is a view of rank 2, expected a scalar; read its sizes "
+      "with dim(\"x\", axis)");
   EXPECT_NE(message_of([&] { arguments.number("x"); }).find("is a view of rank 2"),
             std::string::npos);
   EXPECT_EQ(message_of([&] { arguments.number("p"); }),
             "error: launch rule: argument 'p' is a pointer, expected a scalar");
   EXPECT_EQ(message_of([&] { arguments.integer("f"); }),
-            "error: launch rule: argument 'f' is 1e+300, which is no integer of 64 bits; ask for "
-            "its number()");
+            "error: launch rule: argument 'f' is 1e+300, which is not a 64-bit integer; read it "
+            "with number()");
   EXPECT_NE(message_of([&] { arguments.integer("half"); }).find("'half' is 0.5"),
             std::string::npos);
 }
@@ -271,7 +272,7 @@ TEST(Author, TablePassesChoices) {
               }).find("'warps': expected one of 1, 3, 4, got '2'"),
               std::string::npos);
   }
-  EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "test_kernel's block names no choices";
+  EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "`block` of test_kernel has no choices";
 }
 
 TEST(Author, TablePassesErrorsAsText) {
@@ -289,8 +290,10 @@ TEST(Author, TablePassesErrorsAsText) {
               kernels[0]->program_bytes({{"block", "33"}});
             }).find(": error: kernel 'test_kernel': partition: "),
             std::string::npos);
-  EXPECT_EQ(message_of([&] { kernels[0]->launch({}, LaunchArguments()); }),
-            "error: kernel 'test_kernel': launch rule: there is no argument 'out'");
+  EXPECT_EQ(
+      message_of([&] { kernels[0]->launch({}, LaunchArguments()); }),
+      "error: kernel 'test_kernel': launch rule: there is no argument 'out'; the arguments are "
+      "none");
 }
 
 TEST(Author, RejectsTableWithoutARequiredFunction) {
@@ -306,7 +309,7 @@ TEST(Author, RejectsTableWithoutARequiredFunction) {
     ligerdsl_author_table table = *author_table();
     break_it(table);
     EXPECT_EQ(message_of([&] { kernels_of(&table); }),
-              "error: the table of the kernels lacks functions; export them with "
+              "error: the kernel table lacks functions; export the kernels with "
               "LIGERDSL_EXPORT_KERNELS()");
   }
 }
@@ -323,9 +326,8 @@ TEST(Author, TableWithoutTargetFunctionsUsesTheOthers) {
 TEST(Author, RejectsImpossibleKernelCount) {
   ligerdsl_author_table table = *author_table();
   table.count = [] { return SIZE_MAX; };
-  EXPECT_EQ(
-      message_of([&] { kernels_of(&table); }),
-      "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
+  EXPECT_EQ(message_of([&] { kernels_of(&table); }),
+            "error: the kernel table has 18446744073709551615 kernels, expected at most 65536");
 }
 
 // Each name of a setting must belong to exactly one field or argument.
@@ -335,17 +337,18 @@ TEST(Names, SettingsMustBeDistinct) {
   };
   const MetaField n{"n", "int", "1", {}}, warps{"num_warps", "int", "4", {}};
   EXPECT_EQ(message({n}, {"x", "y"}), "no error");
-  EXPECT_EQ(message({n, n}, {}),
-            "error: kernel 'k': a meta-parameter is named 'n', and so is a meta-parameter; name it "
-            "otherwise");
   EXPECT_EQ(
-      message({n}, {"x", "n"}),
-      "error: kernel 'k': an argument is named 'n', and so is a meta-parameter; name it otherwise");
-  EXPECT_EQ(message({warps}, {}),
-            "error: kernel 'k': a meta-parameter is named 'num_warps', and so is a launch setting "
-            "of every kernel; name "
-            "it otherwise");
-  EXPECT_NE(message({}, {"no_alias"}).find("an argument is named 'no_alias'"), std::string::npos);
+      message({n, n}, {}),
+      "error: kernel 'k': a meta-parameter has the name 'n' of another meta-parameter; rename "
+      "it");
+  EXPECT_EQ(message({n}, {"x", "n"}),
+            "error: kernel 'k': an argument has the name 'n' of a meta-parameter; rename it");
+  EXPECT_EQ(
+      message({warps}, {}),
+      "error: kernel 'k': a meta-parameter has the name 'num_warps' of a launch setting; rename "
+      "it");
+  EXPECT_NE(message({}, {"no_alias"}).find("an argument has the name 'no_alias'"),
+            std::string::npos);
 }
 
 struct TwiceMeta {
@@ -367,7 +370,7 @@ TEST(Names, FieldsAreCheckedAtRegistration) {
   detail::Registration registered(kernel);
   EXPECT_NE(message_of([] {
               kernels_of(author_table());
-            }).find("kernel 'listed_twice': a meta-parameter is named 'block'"),
+            }).find("kernel 'listed_twice': a meta-parameter has the name 'block'"),
             std::string::npos);
   Registry::global().problems().clear();
 }
@@ -383,10 +386,10 @@ TEST(Author, ImpossibleLaunchIsAnErrorOfTheLaunchRule) {
     return message_of([&] { detail::require_possible("k", launch); });
   };
   EXPECT_EQ(problem({}), "no error");
-  EXPECT_EQ(problem({.grid = {ceil_div(Size::rows(), 4)}}),
-            "error: kernel 'k': its launch rule gives a grid of ceil_div(rows, 4); only the "
-            "library's own kernels have "
-            "grids of rows: use the sizes in LaunchArguments");
+  EXPECT_EQ(
+      problem({.grid = {ceil_div(Size::rows(), 4)}}),
+      "error: kernel 'k': its launch rule gives a grid of ceil_div(rows, 4), expected a number; "
+      "use the sizes in LaunchArguments instead of Size::rows()");
   EXPECT_EQ(problem({.num_warps = 3}),
             "error: kernel 'k': its launch rule gives num_warps = 3, expected a power of two from "
             "1 to 32");
@@ -401,9 +404,9 @@ TEST(Author, ImpossibleLaunchIsAnErrorOfTheLaunchRule) {
             std::string::npos);
   EXPECT_NE(problem({.max_registers = 23}).find("max_registers = 23, expected 24 to 255, or 0"),
             std::string::npos);
-  EXPECT_NE(problem({.grid = {1, -1}}).find("a grid with programs = -1"), std::string::npos);
+  EXPECT_NE(problem({.grid = {1, -1}}).find("the size of a grid axis = -1"), std::string::npos);
   EXPECT_NE(problem({.grid = {int64_t{1} << 31}}).find("2147483648"), std::string::npos);
-  EXPECT_NE(problem({.grid = {}}).find("a grid of 0 axes"), std::string::npos);
+  EXPECT_NE(problem({.grid = {}}).find("a grid with 0 axes"), std::string::npos);
 }
 
 TEST(Author, TablePassesEveryLaunchField) {
@@ -440,9 +443,9 @@ TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   EXPECT_EQ(launch_of(0, &launch), "");
   EXPECT_EQ(launch.struct_size, known);
   EXPECT_EQ(launch.num_stages, 2);
-  EXPECT_EQ(launch.no_alias, 77) << "not the caller's";
+  EXPECT_EQ(launch.no_alias, 77) << "bytes after the caller's struct must not change";
   EXPECT_NE(launch_of(1, &launch)
-                .find("sets a field that the program that loads the kernels does not know"),
+                .find("sets a field of Launch that the loading program does not support"),
             std::string::npos);
   EXPECT_EQ(launch.no_alias, 77);
 }
@@ -488,9 +491,9 @@ TEST(Author, RejectsOtherTableVersions) {
     ligerdsl_author_table table = *author_table();
     table.version = version;
     EXPECT_EQ(message_of([&] { kernels_of(&table); }),
-              "error: the kernels were built for version " + std::to_string(version) +
-                  " of the author interface, this program reads version 2; rebuild them against "
-                  "the installed headers");
+              "error: the kernel table has version " + std::to_string(version) +
+                  ", but this program expects version 2; rebuild the kernels against the installed "
+                  "headers");
   }
 }
 

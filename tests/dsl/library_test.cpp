@@ -107,7 +107,7 @@ TEST(Library, SumsOf16BitTypesAccumulateInF32) {
                        return total;
                      })[0],
             4096)
-      << "a sum in bf16 is seen to be one";
+      << "a sum computed in bf16 must stop below 4096";
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16)); }), Floats{4096});
   EXPECT_EQ(evaluate(ones,
                      [](KernelBuilder&, Tile x) {

@@ -29,9 +29,9 @@ TEST(BlockLanes, LanesGetVectorsAndCtasGetSegments) {
   EXPECT_EQ(block_lanes(gpu, bf16, 4096, 2, 2),
             (BlockLanes{.fold = 4, .lanes = 64, .run = 8, .ctas = 2}));
   EXPECT_EQ(block_lanes(gpu, bf16, 512, 4), (BlockLanes{.lanes = 64, .run = 8}))
-      << "fewer vectors than threads";
+      << "a block with fewer vectors than threads";
   EXPECT_EQ(block_lanes(gpu, bf16, 4, 1, 8), (BlockLanes{.lanes = 4}))
-      << "less than a vector, and than a cluster";
+      << "a block smaller than a vector and than a cluster";
   EXPECT_EQ(block_lanes(cpu, bf16, 4096, 4, 2), (BlockLanes{.fold = 64, .lanes = 64}));
   EXPECT_EQ(block_lanes(cpu, f32, 96, 4), (BlockLanes{.fold = 3, .lanes = 32}));
   for (const int64_t block : {4, 96, 512, 768, 4096, 5 * 4096})

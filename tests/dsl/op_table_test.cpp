@@ -127,9 +127,9 @@ template <class Run>
 void expect_refused(uint16_t code, Run run) {
   try {
     run();
-    ADD_FAILURE() << "accepted " << code;
+    ADD_FAILURE() << "operation number " << code << " was accepted, expected an error";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no operation of number " + std::to_string(code)),
+    EXPECT_NE(std::string(error.what()).find("no operation with number " + std::to_string(code)),
               std::string::npos)
         << error.what();
   }

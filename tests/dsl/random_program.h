@@ -1,7 +1,7 @@
-// Random programs with one right result. It does not depend on the order of evaluation or on fused
-// rounding, so every implementation must give the same bits. The programs contain exactly rounded
-// arithmetic, additions of small integers, integer ops, max and min reductions, masks, loops,
-// branches, gathers and scatters.
+// Random programs with one correct result. It does not depend on the order of evaluation or on
+// fused rounding, so every implementation must give the same bits. The programs contain exactly
+// rounded arithmetic, additions of small integers, integer ops, max and min reductions, masks,
+// loops, branches, gathers and scatters.
 //
 // Arguments, for any numbers of rows and columns:
 // - inputs [rows, columns]: a f32, b bf16, c i32, e f8e4m3; input v f32 [16]
@@ -85,7 +85,7 @@ class RandomProgram {
   // Returns integers in [-8, 8]. Additions of them are exact in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
-  // Returns max(a, b / 2), computed in another shape with equally many elements.
+  // Returns max(a, b / 2), computed in another shape with the same number of elements.
   Tile reshaped_maximum(const Tile& a, const Tile& b) {
     const Shape other =
         pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};

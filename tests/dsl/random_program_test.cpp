@@ -62,7 +62,7 @@ TEST(RandomProgram, SerialisedProgramGivesTheSameResults) {
     const auto expected = interpreted(program, seed);
     EXPECT_TRUE(interpreted(parsed, seed) == expected) << "seed " << seed << "\n"
                                                        << program::print(program);
-    for (float value : expected) ASSERT_EQ(value, value) << "a NaN, seed " << seed;
+    for (float value : expected) ASSERT_EQ(value, value) << "the result has a NaN, seed " << seed;
   }
 }
 

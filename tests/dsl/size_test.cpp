@@ -41,11 +41,12 @@ TEST(Size, NumberRequiresAnExpressionWithoutRows) {
   EXPECT_EQ((Size(3) * 4).number(), 12);
   try {
     static_cast<void>(ceil_div(kRows, 4).number());
-    FAIL() << "rows are no number";
+    FAIL() << "number() must reject a size that depends on rows";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "error: expected a number, got ceil_div(rows, 4), which depends on the rows of a call");
+        "error: expected a number, got ceil_div(rows, 4), which depends on the call's number of "
+        "rows; evaluate it with at(rows)");
   }
 }
 
@@ -66,7 +67,7 @@ TEST(Size, RejectsDivisorsBelowOne) {
   EXPECT_THROW(ceil_div(kRows, -4), Error);
   EXPECT_THROW(kRows % 0, Error);
   EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX)
-      << "known at a launch only: what every limit refuses";
+      << "a divisor of 0 at a launch must give a size that every limit rejects";
 }
 
 TEST(LaunchGrid, MissingAxesAreOne) {

@@ -77,7 +77,7 @@ TEST(Target, AcceptsTheNamesOfTheCommandLine) {
   EXPECT_STREQ(cpu.name, "cpu");
   EXPECT_TRUE(cpu.vector_bytes == 16 || cpu.vector_bytes == 32 || cpu.vector_bytes == 64)
       << cpu.vector_bytes;
-  EXPECT_EQ(cpu.max_cluster, 1) << "as on a GPU without clusters";
+  EXPECT_EQ(cpu.max_cluster, 1) << "a CPU has no clusters";
   EXPECT_EQ(target_named("x86-64-v2").vector_bytes, 16);
   EXPECT_EQ(target_named("x86-64-v3").vector_bytes, 32);
   EXPECT_EQ(target_named("x86-64-v4").vector_bytes, 64);
@@ -138,11 +138,11 @@ TEST(Target, ReachesTheKernelAndItsLaunchRule) {
 TEST(Target, MissingTargetIsAnError) {
   const std::string message = message_of([] { program_bytes(kForTarget, NoMeta{}); });
   EXPECT_NE(message.find("target_test.cpp:"), std::string::npos) << message;
-  EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"),
+  EXPECT_NE(message.find("error: target: the kernel is recorded without a target; pass a Target"),
             std::string::npos);
   EXPECT_NE(message_of([] {
               kForTarget.launch({}, LaunchArguments());
-            }).find("error: launch rule: the launch is for no"),
+            }).find("error: launch rule: the launch has no target"),
             std::string::npos);
 }
 

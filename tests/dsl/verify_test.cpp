@@ -83,30 +83,31 @@ Program on_fp8(void (*record)(const Tile&)) {
 }
 
 const Defect kDefects[] = {
-    {"is not [a-zA-Z_]", [](Program& p) { p.name = "a b"; }},
+    {"the name must match [a-zA-Z_]", [](Program& p) { p.name = "a b"; }},
     {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
     {"is not in the value table", [](Program& p) { p.arguments[0].value = 1u << 30; }},
     {"is defined twice", [](Program& p) { p.arguments[1].value = p.arguments[0].value; }},
-    {"a view stride must be dynamic or not negative",
+    {"a view stride must be dynamic, 0 or positive, got -4",
      [](Program& p) { p.values[p.arguments[0].value].strides[0] = -4; }},
     {"a view must have one stride per dimension",
      [](Program& p) { p.values[p.arguments[0].value].strides.pop_back(); }},
     {"the body must have no arguments", [](Program& p) { p.body.arguments.push_back(0); }},
-    {"the body must have none",
+    {"the body must have no yield",
      [](Program& p) { p.body.ops.push_back({OpCode::yield, {}, {}, {}, {}, {}}); }},
-    {"names no file", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
-    {"out of range",
+    {"file number 9", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
+    {"the attribute axis is 3, expected 0 to 2",
      on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
-    {"wrong kind", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
+    {"axis must be an integer, got a float",
+     on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
     {"must have the attribute axis",
      on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
-    {"an attribute must occur once",
+    {"must have the attribute axis only once",
      on(OpCode::program_id, [](Op& op, Program&) { op.attrs.push_back(op.attrs[0]); })},
     {"must not have the attribute axis",
      on(OpCode::add, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{0}); })},
     {"must not have the attribute fast",
      on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
-    {"no operation of number 4711",
+    {"no operation with number 4711",
      on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
     {"the mask must be i1",
      on(OpCode::atomic_rmw, [](Op& op, Program&) {
@@ -114,22 +115,23 @@ const Defect kDefects[] = {
        op.operands.resize(2);
        op.operands.push_back(op.operands[1]);
      })},
-    {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
-    {"no such atomic", [](Program& p) { p = atomic_on(DType::i16, add); }},
-    {"no such atomic", [](Program& p) { p = atomic_on(DType::f8e4m3, add); }},
+    {"pointer to i32, i64, f16, bf16 or f32, got i8",
+     [](Program& p) { p = atomic_on(DType::i8, add); }},
+    {"f16, bf16 or f32, got i16", [](Program& p) { p = atomic_on(DType::i16, add); }},
+    {"f16, bf16 or f32, got f8e4m3", [](Program& p) { p = atomic_on(DType::f8e4m3, add); }},
     {"must take a number type", [](Program& p) { p = on_fp8([](const Tile& x) { x + x; }); }},
-    {"must not take fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
+    {"must not compare fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
     {"must not take i1 or fp8",
      [](Program& p) { p = on_fp8([](const Tile& x) { reduce_max(x); }); }},
     {"fp8 converts from and to f16, bf16 and f32 only",
      [](Program& p) { p = on_fp8([](const Tile& x) { x.to(i32); }); }},
-    {"no such atomic",
+    {"f16 and bf16 have only atomic add, got max",
      [](Program& p) {
        p = atomic_on(DType::bf16, add);
        set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic,
            static_cast<int64_t>(AtomicKind::max));
      }},
-    {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
+    {"pointer to i32 or i64, got f32", [](Program& p) { p = atomic_on(DType::f32, swap); }},
     {"to one of the same width",
      on(OpCode::bitcast, [](Op& op, Program& p) {
        op.operands[0] = find(p.body, OpCode::load_tile)->results[0];
@@ -137,20 +139,20 @@ const Defect kDefects[] = {
     {"must take 3 operands",
      on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"must take 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
-    {"must have 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
+    {"must have 1 result, got 0", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition",
      on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
     {"operands and result must have one type",
      on(OpCode::add, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::i64; })},
-    {"must have a permutation",
+    {"permutation must have each dimension once",
      on(OpCode::permute, [](Op& op, Program&) {
        set(op, AttrKey::permutation, std::vector<int64_t>{1, 1});
      })},
-    {"xor_mask is out of range",
+    {"xor_mask is 64, expected 1 to 63",
      on(OpCode::shuffle_xor, [](Op& op, Program&) { set(op, AttrKey::xor_mask, int64_t{64}); })},
     {"must keep the shape",
      on(OpCode::shuffle_xor, [](Op& op, Program& p) { p.values[op.results[0]].shape = {4, 128}; })},
-    {"axis is out of range",
+    {"axis is 2, expected 0 to 1",
      on(OpCode::gather, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{2}); })},
     {"i32 or i64 indices",
      on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
@@ -182,7 +184,7 @@ const Defect kDefects[] = {
      on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
     {"must take 2 operands",
      on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands.push_back(op.operands[1]); })},
-    {"must take 1 operands",
+    {"must take 1 operand, got 2",
      on(OpCode::max_alignment_offset, [](Op& op, Program&) {
        op.operands.push_back(op.operands[0]);
      })},
@@ -204,7 +206,7 @@ const Defect kDefects[] = {
     {"arithmetic on scalars", [](Program& p) { p = print_in_combiner(); }},
     {"a region must end in a yield",
      on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
-    {"yields the wrong number",
+    {"yields 0 values, expected",
      on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
     {"used outside its region",
      [](Program& p) {
@@ -215,11 +217,11 @@ const Defect kDefects[] = {
      on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
     {"must have two regions",
      on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
-    {"the first argument is no counter",
+    {"must have the program counter",
      on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
-    {"other requires a mask",
+    {"must have a mask if it has the operand `other`",
      on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
-    {"out of range",
+    {"the attribute atomic is 4, expected 0 to 3",
      on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
 };
 
@@ -229,7 +231,7 @@ TEST(Verify, ErrorNamesEachDefect) {
     defect.apply(program);
     try {
       verify(program);
-      ADD_FAILURE() << "accepted: " << defect.message;
+      ADD_FAILURE() << "accepted, expected the error: " << defect.message;
     } catch (const std::runtime_error& error) {
       EXPECT_NE(std::string(error.what()).find(defect.message), std::string::npos)
           << error.what() << "\nexpected: " << defect.message;
@@ -270,9 +272,10 @@ TEST(Verify, DotAccumulatorMatchesItsOperands) {
             std::string::npos);
   EXPECT_NE(refused(product(f32, f32, i32, false)).find("must accumulate in f32 [m, n]"),
             std::string::npos);
-  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("may take an input precision for f32 only"),
-            std::string::npos);
-  EXPECT_NE(refused(product(i8, i32, i32, true)).find("may take an input precision for f32 only"),
+  EXPECT_NE(
+      refused(product(bf16, f32, f32, true)).find("input precision for other dtypes than f32"),
+      std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("input precision for other dtypes than f32"),
             std::string::npos);
 }
 

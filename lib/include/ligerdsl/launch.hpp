@@ -88,8 +88,8 @@ Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta,
   const MetaValues values = tuned_values(config);
   for (const MetaField& field : meta_fields(meta)) {
     if (field.bits == Bits::fixed && values.count(field.name))
-      throw Error("error: kernel '" + kernel.name + "': a table's entry sets '" + field.name +
-                  "', which is no choice of its schedule");
+      throw Error("error: kernel '" + kernel.name + "': the table's entry sets '" + field.name +
+                  "', which is not a schedule field (it has Bits::fixed); tune the kernel again");
   }
   return meta_from<Meta>(kernel.name, values, meta);
 }
@@ -234,22 +234,29 @@ inline void accept(const std::string& kernel, const DeclaredArgument& declared, 
   const auto refuse = [&](const std::string& expected) {
     throw Error("error: kernel '" + kernel + "', argument '" + declared.name + "': expected " + expected);
   };
+  const auto refuse_kind = [&](const std::string& expected) {
+    const char* got = arg->kind == LIGERDSL_ARG_TENSOR    ? "a Tensor"
+                      : arg->kind == LIGERDSL_ARG_POINTER ? "a pointer"
+                      : arg->kind == LIGERDSL_ARG_INTEGER ? "an integer"
+                                                          : "a float";
+    refuse(expected + ", got " + got);
+  };
   const std::string type = name(declared.dtype);
   if (declared.kind == Kind::view) {
-    if (arg->kind != LIGERDSL_ARG_TENSOR) refuse("a Tensor of " + type);
+    if (arg->kind != LIGERDSL_ARG_TENSOR) refuse_kind("a Tensor of " + type);
     if (arg->tensor->ndim != declared.rank)
-      refuse(std::to_string(declared.rank) + " dimensions, got " + std::to_string(arg->tensor->ndim));
+      refuse("a Tensor of rank " + std::to_string(declared.rank) + ", got rank " + std::to_string(arg->tensor->ndim));
   } else if (declared.kind == Kind::pointer) {
-    if (arg->kind != LIGERDSL_ARG_POINTER) refuse("a pointer to " + type);
+    if (arg->kind != LIGERDSL_ARG_POINTER) refuse_kind("a pointer to " + type);
   } else if (is_float(declared.dtype)) {
     if (arg->kind == LIGERDSL_ARG_INTEGER) *arg = KernelArg(static_cast<double>(arg->integer)).raw();
-    if (arg->kind != LIGERDSL_ARG_NUMBER) refuse("a number");
+    if (arg->kind != LIGERDSL_ARG_NUMBER) refuse_kind("a number");
   } else {
-    if (arg->kind != LIGERDSL_ARG_INTEGER) refuse("an integer of " + type);
+    if (arg->kind != LIGERDSL_ARG_INTEGER) refuse_kind("an integer for " + type);
     const int64_t least = least_of(declared.dtype), most = most_of(declared.dtype);
     if (arg->integer < least || arg->integer > most)
-      refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most) + ", for it is " + type +
-             ", got " + std::to_string(arg->integer));
+      refuse("an " + type + " from " + std::to_string(least) + " to " + std::to_string(most) + ", got " +
+             std::to_string(arg->integer));
   }
 }
 
@@ -276,7 +283,13 @@ inline std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel,
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!set[i] && !declared[i].hidden) note("missing", declared[i].name);
   }
-  if (!wrong.empty()) throw Error("error: kernel '" + kernel + "': arguments: " + wrong);
+  if (!wrong.empty()) {
+    std::string names;
+    for (const DeclaredArgument& one : declared)
+      if (!one.hidden) names += (names.empty() ? "" : ", ") + one.name;
+    throw Error("error: kernel '" + kernel + "': arguments: " + wrong + "; the kernel's arguments are " +
+                (names.empty() ? "none" : names));
+  }
   return args;
 }
 
@@ -304,11 +317,12 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
 inline void require_host_tensor(const std::string& kernel, const DeclaredArgument& declared,
                                 const ligerdsl_tensor_t& tensor) {
   const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";
-  if (tensor.device.type != LIGERDSL_CPU) throw Error(what + "host memory: the interpreter runs on the CPU");
+  if (tensor.device.type != LIGERDSL_CPU) throw Error(what + "host memory, got DLPack device type " + std::to_string(tensor.device.type) +
+                "; copy the tensor to the host");
   const int64_t bits = 8 * size_of(declared.dtype);
   if (tensor.dtype.code != dtype_info(declared.dtype).dlpack || tensor.dtype.bits != bits)
-    throw Error(what + "a tensor of " + name(declared.dtype) + ", got DLPack's type code " +
-                std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) + " bits");
+    throw Error(what + "a tensor of " + name(declared.dtype) + ", got DLPack type code " +
+                std::to_string(tensor.dtype.code) + " with " + std::to_string(tensor.dtype.bits) + " bits");
   const bool empty = std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size == 0; });
   if (!tensor.data && !empty) throw Error(what + "memory, got NULL");
 }
@@ -322,7 +336,8 @@ inline interpreter::Arguments host_arguments(const std::string& kernel, const st
   for (size_t i = 0; i < args.size(); ++i) {
     if (declared[i].kind == DeclaredArgument::Kind::pointer)
       throw Error("error: kernel '" + kernel + "', argument '" + declared[i].name +
-                  "' is a pointer: interpreter::run takes it with the bytes behind it");
+                  "' is a pointer, which interpret() does not support; use interpreter::run, and pass the number of "
+                  "bytes at the pointer");
     if (declared[i].hidden && i == 0) {
       list.view(&next_program, i32, {1}, {1});
     } else if (declared[i].hidden) {

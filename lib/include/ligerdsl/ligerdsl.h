@@ -279,7 +279,7 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerds
                                                                          const char* options,
                                                                          const char** config);
 
-/* Returns how many calls of an operation, in either form, succeeded on this context. `operation` is
+/* Returns how many calls to an operation, in either form, succeeded on this context. `operation` is
  * "rms_norm_forward". A captured call counts once; replays of its graph do not count.
  * INVALID_ARGUMENT for an operation that ops.h does not have. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,

@@ -87,7 +87,7 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(ligerdsl_context_target(get(), &target, sizeof target));
     return target;
   }
-  // Returns how many calls of an operation, such as "rms_norm_forward", succeeded.
+  // Returns how many calls to an operation, such as "rms_norm_forward", succeeded.
   int64_t calls(const char* operation) const {
     int64_t calls = 0;
     check(ligerdsl_context_calls(get(), operation, &calls));

@@ -472,14 +472,15 @@ TEST(NvptxPipeline, TilesBeyondTheRegistersAreErrors) {
 TEST(NvptxPipeline, ErrorNamesTheAllowedOptions) {
   program::CompileOptions options;
   options.num_warps = 3;
-  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"),
+  EXPECT_NE(errorOf(options).find("num_warps must be a power of two from 1 to 32, got 3"),
             std::string::npos)
       << errorOf(options);
   options.num_warps = 4;
   for (int ctas : {0, 3, 32}) {
     options.num_ctas = ctas;
-    EXPECT_NE(errorOf(options).find("num_ctas is 1, 2, 4, 8 or 16, got " + std::to_string(ctas)),
-              std::string::npos)
+    EXPECT_NE(
+        errorOf(options).find("num_ctas must be 1, 2, 4, 8 or 16, got " + std::to_string(ctas)),
+        std::string::npos)
         << errorOf(options);
   }
   for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {

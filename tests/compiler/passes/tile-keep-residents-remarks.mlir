@@ -14,7 +14,7 @@ func.func @one_order(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop does not read the blocks in the opposite order of the first; where that has i, take blocks - 1 - i [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop must read the blocks in reverse order; use r.load(i) in the first loop and r.load(blocks - 1 - i) in the second [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -315,7 +315,7 @@ func.func @loops_in_different_blocks(%x: !x {tile.alias_class = 1 : i64}, %y: !y
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loops do not follow each other in one block [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loops are not consecutive loops at the same nesting level; put them one after the other [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>

@@ -7,7 +7,7 @@ func.func @evicted_first(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{[tile-prefetch-loads] num_stages = 2: its eviction policy is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or fewer stages, which stay in registers [load-hint-ignored]}}
+    // expected-remark @below {{[tile-prefetch-loads] num_stages = 2: the load's eviction policy is ignored: asynchronous copies to shared memory take none; omit it, or use smaller tiles or fewer stages so that the tile stays in registers [load-hint-ignored]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {evict = 1 : i32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -23,7 +23,7 @@ func.func @streamed(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> 
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{num_stages = 2: its cache hint is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or fewer stages, which stay in registers [load-hint-ignored]}}
+    // expected-remark @below {{num_stages = 2: the load's cache hint is ignored: asynchronous copies to shared memory take none; omit it, or use smaller tiles or fewer stages so that the tile stays in registers [load-hint-ignored]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {cache = 2 : i32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>

@@ -312,7 +312,7 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
 }
 
 // Operand B is not contiguous along k, so it is converted to f16 before the multiplication.
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: its fp8 operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted; they are converted to f16 [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: the pipelined loop of the dot must load both fp8 operands, A as [m, k] and B as [n, k] (permuted afterwards), in rows of a multiple of 32 bytes; they are converted to f16 [wgmma-not-used]
 // CHECK-LABEL: func.func @eight_bits_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} {format_a = f8E4M3FN, format_b = f8E4M3FN}
@@ -358,7 +358,7 @@ func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !
 // Operand A is not contiguous along k, or wgmma does not support the number of columns.
 // FP8: remark: [tile-assign-layouts] an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows [i8-read-by-bytes]
 // FP8-NOT: byte by byte
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: its i8 operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: the pipelined loop of the dot must load both i8 operands, A as [m, k] and B as [n, k] (permuted afterwards), in rows of a multiple of 32 bytes [wgmma-not-used]
 // FP8-NOT: byte by byte
 // FP8: remark: [tile-prefetch-loads] wgmma: not used: n = 40; i8 needs a multiple of 16 above 32 [wgmma-not-used]
 // CHECK-LABEL: func.func @whole_numbers_by_columns

@@ -198,15 +198,15 @@ bool launches_work() {
                  [&] {
                    launcher({}, {{"y", ty}, {"x", tx}, {"by", int64_t{1} << 40}, {"scale", 1}});
                  }) &&
-         refuses({"'by'", "an integer of i32"},
+         refuses({"'by'", "an integer for i32, got a float"},
                  [&] {
                    launcher({}, {{"y", ty}, {"x", tx}, {"by", 1.5}, {"scale", 1}});
                  }) &&
-         refuses({"'x'", "a Tensor of i32"},
+         refuses({"'x'", "a Tensor of i32, got an integer"},
                  [&] {
                    launcher({}, {{"y", ty}, {"x", 1}, {"by", 1}, {"scale", 1}});
                  }) &&
-         refuses({"'x'", "1 dimensions, got 2"},
+         refuses({"'x'", "rank 1, got rank 2"},
                  [&] {
                    launcher({}, {{"y", ty}, {"x", square}, {"by", 1}, {"scale", 1}});
                  }) &&

@@ -32,7 +32,7 @@ typedef struct ligerdsl_author_argument {
   const int64_t* strides;
   double number;      /* value of a scalar */
   int32_t is_integer; /* 1: `integer` is the scalar's exact value, and `number` may be rounded */
-  int32_t is_pointer; /* 1: a pointer; with rank 1, dims[0] is the number of elements at it */
+  int32_t is_pointer; /* 1: a pointer; with rank 1, dims[0] is the number of its elements */
   int64_t integer;
 } ligerdsl_author_argument;
 

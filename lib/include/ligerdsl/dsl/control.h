@@ -77,7 +77,7 @@ std::vector<Handle> run_branch(Branch& branch) {
     return pack(branch());
   } else {
     static_assert(is_carryable<Result>,
-                  "a branch returns nothing, one Scalar/Tile/Ptr/PtrTile, or carry(...)");
+                  "a branch must return nothing, one Scalar, Tile, Ptr or PtrTile, or carry(...)");
     return {branch().handle()};
   }
 }

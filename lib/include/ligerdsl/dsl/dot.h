@@ -26,7 +26,7 @@ struct DotOptions {
 };
 
 // Returns `acc` + a b, for a [m, k], b [k, n] and the accumulator `acc` [m, n]. Operand types:
-//   * f16, bf16, f32, or fp8 (both formats may mix): the accumulator is f32.
+//   * f16, bf16, f32, or fp8 (a and b may have different formats): the accumulator is f32.
 //   * i8: the accumulator is i32, exact, and wraps.
 //
 // Multiplications of 16-bit and 8-bit operands are exact. Their results are accumulated in f32,
@@ -34,8 +34,8 @@ struct DotOptions {
 // target and the Launch.
 //
 // InputPrecision::tf32 rounds each f32 operand to the nearest number of 11 significand bits, with a
-// relative error of at most 2^-11. Ties round away from zero. TMA copies break ties as the hardware
-// does.
+// relative error of at most 2^-11. Ties round away from zero, except in TMA copies, where the
+// hardware decides.
 Tile dot(const Tile& a, const Tile& b, const Tile& acc, const DotOptions& options = {},
          Loc loc = Here::current());
 

@@ -57,8 +57,8 @@ struct Grid {
 };
 
 // Bits that a bitcast of a NaN returns; docs/reference/dsl-elementwise.md leaves them to the
-// target. The bits of `first` and `second` are complements of each other, as far as NaNs allow. A
-// result that is equal under both does not depend on the bits of a NaN.
+// target. `first` and `second` differ in every bit in which two NaNs of the type can differ. A
+// result that is the same with both does not depend on the bits of a NaN.
 enum class NanBits : uint8_t { usual, first, second };
 
 struct Options {

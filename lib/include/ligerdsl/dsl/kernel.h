@@ -72,7 +72,7 @@ class LaunchArguments {
     std::vector<int64_t> strides = {};              // views
     double number = 0.0;                            // scalars of float types
     std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
-    bool pointer = false;  // dims, if given, has the number of elements at it
+    bool pointer = false;  // a pointer; dims[0], if given, is the number of its elements
   };
 
   LaunchArguments() = default;

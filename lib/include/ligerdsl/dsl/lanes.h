@@ -30,17 +30,17 @@ struct BlockLanes {
 
   // Returns the number of elements of the block.
   int64_t size() const { return ctas * fold * lanes * run; }
-  // Returns the shape of a distributed block: [fold, lanes]. If run is not 1, [..., run]; if ctas
-  // is not 1, [ctas, ...].
+  // Returns the shape of a distributed block, [ctas, fold, lanes, run]. Omits ctas and run if they
+  // are 1.
   Shape shape() const;
-  // Returns the shape of one value per lane: [lanes], or [ctas, lanes].
+  // Returns the shape of one value per lane: [lanes], or [ctas, lanes] if ctas is not 1.
   Shape carried() const;
 
   // Reshapes a tile of size() elements, in any shape, to shape().
   Tile distribute(const Tile& block, Loc loc = Here::current()) const;
   // Old name of distribute(), for one release.
   Tile deal(const Tile& block, Loc loc = Here::current()) const { return distribute(block, loc); }
-  // Return the sum or maximum of each lane: `t` has shape(), the result has carried().
+  // Return the sum or maximum of each lane. `t` has the shape shape(), and the result carried().
   Tile sum(const Tile& t, Loc loc = Here::current()) const;
   Tile reduce_max(const Tile& t, Loc loc = Here::current()) const;
   // Returns each lane's maximum, and the lowest position in the block (i32) with this value.

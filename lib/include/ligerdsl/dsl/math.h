@@ -1,7 +1,7 @@
-// Elementwise functions. For ops.def functions that accept only f32, convert arguments with
-// .to(f32). Each function is within 2.5 ulp over the whole range; tanh, erf and sigmoid are within
-// 1e-6 absolute and 1e-5 relative. The fast_ variants may use approximate instructions of the
-// target. docs/reference/dsl-elementwise.md gives the bound of each function.
+// Elementwise functions. Most accept only f32 (ops.def); convert their arguments with .to(f32).
+// Each function is within 2.5 ulp over the whole range; tanh, erf and sigmoid are within 1e-6
+// absolute and 1e-5 relative. The fast_ variants may use approximate instructions of the target.
+// docs/reference/dsl-elementwise.md gives the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
 

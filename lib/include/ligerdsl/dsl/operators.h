@@ -3,7 +3,7 @@
 //     and raise the rank with .expand_dims(axis).
 //   * A number takes the dtype of the other operand. A scalar of the tile's dtype, or of a narrower
 //     integer type, fills the tile.
-//   * Integer scalars of different width widen to the wider one.
+//   * If two integer scalars have different widths, the narrower one is widened.
 //   * / and % of integers round toward zero. / of floats is IEEE division; fast_div is approximate.
 //   * Comparisons return i1. & | ^ ~ work on i1 and integers, ! on i1. && and || are & and | on i1:
 //     both sides are always evaluated.

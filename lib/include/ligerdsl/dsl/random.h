@@ -30,9 +30,9 @@ Tile uniform(const Tile& bits, Loc loc = Here::current());
 // Returns uniform() of the first word of philox(seed, position).
 Tile uniform(const Scalar& seed, const Tile& position, Loc loc = Here::current());
 
-// Returns f32 numbers of mean 0 and variance 1, of magnitude at most 5.77, from two words of random
-// bits (i32). Algorithm: Box, Muller, "A note on the generation of random normal deviates", 1958.
-// Targets differ in the last bits, because their `log` and `sin` do.
+// Returns normally distributed f32 numbers with mean 0, variance 1 and a magnitude of at most 5.77,
+// from two words of random bits (i32). Algorithm: Box, Muller, "A note on the generation of random
+// normal deviates", 1958. Targets differ in the last bits, because their `log` and `sin` do.
 Tile normal(const Tile& bits, const Tile& more_bits, Loc loc = Here::current());
 // Returns normal() of the first two words of philox(seed, position).
 Tile normal(const Scalar& seed, const Tile& position, Loc loc = Here::current());

@@ -37,22 +37,23 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc = Here::current());
 // Returns a0, b0, a1, b1, ... along the last dimension, which doubles.
 Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
 
-// Sorts the elements along the axis, the smallest first. The size of the axis is a power of two. -0
-// is less than 0, and a NaN is larger than every number. A NaN may become another NaN.
+// Sorts the elements, other than fp8, along the axis, the smallest first. The size of the axis is a
+// power of two. -0 is less than 0, and a NaN is larger than every number. A NaN may become another
+// NaN.
 Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
 // Sorted elements, and their original indices (i32) along the axis.
 struct Sorted {
   Tile values, indices;
 };
-// Sorts along the axis and also returns the indices, for any type but i64. Equal elements keep
-// their order, also with `descending`.
+// Sorts like sort() and also returns the indices, for any type except i64 and fp8. Equal elements
+// keep their order, also with `descending`.
 Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false,
                    Loc loc = Here::current());
 
-// Returns the k largest elements of the axis, the largest first, in the order of stable_sort. The
-// result has size k along the axis. k and the axis's size are powers of two. If a row ends inside
-// the block, pad it with the least number.
+// Returns the k largest elements of the axis, the largest first, in the order of a descending
+// stable_sort. The result has size k along the axis. k and the size of the axis are powers of two.
+// If a row ends inside the block, pad it with the smallest number.
 Sorted topk(const Tile& x, int64_t k, int axis = -1, Loc loc = Here::current());
 
 }  // namespace ligerdsl
