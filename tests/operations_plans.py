@@ -78,7 +78,7 @@ expect('check_accumulate_alone(d.accumulate, d.in_place, "y", "x");'
        "accumulate in place is not checked")
 
 for op, why in [(row(Plan(WIDTH + " with_y")), "the plan names {'with_y'}"),
-                (row(Plan(WIDTH), [flag("causal", "")]), "the plan leaves out ['causal']"),
+                (row(Plan(WIDTH), [flag("causal", "")]), "the plan does not use ['causal']"),
                 (row(Plan(WIDTH, tensors="in=z")), "the plan names {'z'}"),
                 (row(Plan(WIDTH, values="seed")), "the plan names {'seed'}"),
                 (row(Plan(WIDTH, reduced="x")), "reduced tensors need a field per_row"),

@@ -147,9 +147,8 @@ struct MatmulConfig {
   // Adds f32 results with beta = 1 to c by reductions in memory (Partition::add), so that no thread
   // waits for c.
   bool adds_in_memory = false;
-  // c is stored by TMA copies, which overlap with the next tile of a persistent program. It is not
-  // the default for plain matmuls, because most of them are slower than with 16-byte stores,
-  // especially if they add f32 (H100).
+  // c is stored by TMA copies, which overlap with the next tile of a persistent program. f32 that
+  // is added to c then takes 1.12 times as long (H100).
   bool tensor_stores = false;
 
   template <class V>

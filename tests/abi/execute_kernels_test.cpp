@@ -70,7 +70,7 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
   expect_failure(launch({0, 128, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
                  {"`small`", "-128 to 127, the range of i8, got 128"});
   expect_failure(launch({0, 0, 32768, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
-                 {"`medium`", "i16, -32768 to 32767"});
+                 {"`medium`", "-32768 to 32767, the range of i16, got 32768"});
   expect_failure(launch({0, 0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
                  {"`n`", "-2147483648 to 2147483647, the range of i32, got 1099511627776"});
 }
@@ -211,7 +211,7 @@ TEST_F(Execute, KernelParametersAreReported) {
   ligerdsl_kernel_parameter_t few[5];
   count = 5;
   expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], &count),
-                 LIGERDSL_INVALID_ARGUMENT, {"`count`", "reported", "6 parameters", "room for 5"});
+                 LIGERDSL_INVALID_ARGUMENT, {"`count`", "reported", "at least 6", "got 5"});
   EXPECT_EQ(count, 6u);
   expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, 8, &count),
                  LIGERDSL_INVALID_ARGUMENT,

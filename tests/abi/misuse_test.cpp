@@ -118,7 +118,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {int64_t{1} << 40, int64_t{1} << 40, 8});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "expected at most 2^56 elements", "got [1099511627776, 1099511627776, 8]"}},
+     {"`x`", "expected at most 2^56 elements", "got shape [1099511627776, 1099511627776, 8]"}},
     {"WidthBeyond31Bits",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {1, int64_t{1} << 31});
@@ -269,7 +269,7 @@ TEST_F(Misuse, GradientOfAnAbsentWeight) {
   desc.dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F32;
   expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan),
-                 LIGERDSL_INVALID_ARGUMENT, {"d_weight_dtype", "no weight"});
+                 LIGERDSL_INVALID_ARGUMENT, {"d_weight_dtype", "without weight"});
   desc.weight_dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F16;
   expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan),
@@ -448,7 +448,7 @@ TEST_F(Misuse, SwigluHalvesAndFused) {
                  LIGERDSL_INVALID_NULL_POINTER, {"`up`"});
   args.gate_up = both;
   expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT, {"`gate`", "without it"});
+                 LIGERDSL_INVALID_ARGUMENT, {"`gate`", "expected NULL"});
   args.gate = nullptr;
   args.gate_up = odd;
   expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr),

@@ -179,7 +179,7 @@ COMPILED = [
     ("compile target_counts config.num_warps=8", 2, ["target_counts has no schedule to choose"]),
     ("compile target_counts --emit config", 2, ["target_counts has no schedule to choose"]),
     ("compile layer_norm_forward H=65536 --target sm_120 config.num_ctas=16", 2,
-     ["sm_120 has clusters of at most 8 CTAs"]),
+     ["num_ctas: expected at most 8 on sm_120, got 16"]),
     ("compile embedding_backward H=512 config.block=1024", 2,
      ["wider than a row", "block=512 or less"]),
     ("compile fused_linear_cross_entropy --emit config", 0, ["cross_entropy config.keep="]),

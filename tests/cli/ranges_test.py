@@ -84,7 +84,7 @@ def tools_that_do_not_listen():
         NVTX_TOOL_DECLINES="1")
     run(["NVTX_INJECTION64_PATH: no ranges are reported", "/nowhere/tool.so"],
         NVTX_INJECTION64_PATH="/nowhere/tool.so")
-    run(["has no InitializeInjectionNvtx2"], NVTX_INJECTION64_PATH="libm.so.6")
+    run(["has no function InitializeInjectionNvtx2"], NVTX_INJECTION64_PATH="libm.so.6")
     run(absent=["NVTX"])
 
 

@@ -332,7 +332,7 @@ def test_refusals(ligerdsl, folder):
             (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1: expected a trial"),
             (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {},
              2, "line 1: expected a trial"),
-            (["report", "/dev/zero", "-o", page], {}, 2, "a line of more than 16 MiB"),
+            (["report", "/dev/zero", "-o", page], {}, 2, "a line longer than 16 MiB"),
             (["report", store], {}, 2, "--output")]:
         code, out, errors = ligerdsl.run(*arguments, **environment)
         expect(code == expected and said in errors, f"{arguments}: exit {code}\n{out}{errors}")

@@ -81,7 +81,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32, but the view has elements of bf16; convert with .to(bf16)"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}).partition({8}).add({0}, k.zeros({4}, f32)); }, "add: expected a tile of shape [8], as in the partition, got [4]"},
     // Shapes.
-    {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] is 37, expected c * 2^n with odd c <= 31; use 40, and exclude the rest by the view's bounds or a mask"},
+    {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] is 37, expected c * 2^n with odd c <= 31; use 38, and exclude the rest by the view's bounds or a mask"},
     {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] is 0, expected 1 or more"},
     {__LINE__, [](KernelBuilder& k) { k.arange(int64_t{1} << 21); }, "arange: tile [2097152] has more than 2^20 elements; use a smaller tile and a loop"},
     {__LINE__, [](KernelBuilder& k) { k.zeros({2048, 1024}, f32); }, "full: tile [2048, 1024] has more than 2^20 elements; use a smaller tile and a loop"},

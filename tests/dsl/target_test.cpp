@@ -194,7 +194,7 @@ TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   EXPECT_EQ(indifferent->launch({}, LaunchArguments({}, target)).num_warps, 1);
   EXPECT_NE(message_of([&] {
               for_target->program_bytes({}, target);
-            }).find("kernel 'for_target': target: the kernel is recorded for"),
+            }).find("kernel 'for_target': target: the kernel is recorded without a target"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
               for_target->launch({}, LaunchArguments({}, target));
