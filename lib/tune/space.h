@@ -32,8 +32,8 @@ class Space {
   const Config& heuristic() const { return heuristic_; }
   bool valid(const Config& config) const;
   // Returns valid configurations that differ from `config` in one field. If a change of one field
-  // is invalid alone, each other field in turn also changes, to its nearest choice that makes the
-  // configuration valid.
+  // is invalid alone, one other field also changes, to its nearest choice that makes the
+  // configuration valid. Each other field gives at most one such configuration.
   std::vector<Config> adjacent(const Config& config) const;
   // Returns a valid configuration after 1 to 4 random changes of this kind to the heuristic's.
   Config random(std::mt19937_64& generator) const;
