@@ -408,7 +408,7 @@ void remarkConversion(tgpu::ConvertLayoutOp op) {
       type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
   missed(op, RemarkId::layout_change_in_loop)
       << "change of layout in a loop: each iteration moves " << bytes
-      << " bytes through shared memory; do it outside of the loop, or load the tile in the shape "
+      << " bytes through shared memory; convert the tile before the loop, or load it in the shape "
          "in which it is used";
 }
 

@@ -32,7 +32,7 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
   bool follows = false;
   if (!at.loop.isDefinedOutsideOfLoop(load.getView())) {
     at.reasonNotAhead =
-        "it reads a slice of a view that the loop makes; take the slice before the loop";
+        "it reads a slice that is taken inside the loop; take the slice before the loop";
     return Reach::none;
   }
   for (Value index : PipelinedLoop::positionOf(load))

@@ -7,7 +7,7 @@ func.func @evicted_first(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{[tile-prefetch-loads] num_stages = 2: its eviction policy is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or fewer stages, which stay in registers [load-hint-ignored]}}
+    // expected-remark @below {{[tile-prefetch-loads] num_stages = 2: the load's eviction policy is ignored: asynchronous copies to shared memory take none; omit it, or use smaller tiles or fewer stages so that the tile stays in registers [load-hint-ignored]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {evict = 1 : i32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -23,7 +23,7 @@ func.func @streamed(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> 
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{num_stages = 2: its cache hint is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or fewer stages, which stay in registers [load-hint-ignored]}}
+    // expected-remark @below {{num_stages = 2: the load's cache hint is ignored: asynchronous copies to shared memory take none; omit it, or use smaller tiles or fewer stages so that the tile stays in registers [load-hint-ignored]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {cache = 2 : i32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -56,7 +56,7 @@ func.func @padded(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> te
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{not staged in shared memory: copies pad with zeros only [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: copies to shared memory pad only with 0; load with pad 0 [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {pad = 1.0 : f32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -74,7 +74,7 @@ func.func @offset(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> te
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     %offset = tile.alignment_offset %x[%lo] : !x
-    // expected-remark @below {{not staged in shared memory: the alignment offset belongs to another row [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: its alignment offset is not provably that of its row; use View::alignment_offset of this row [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] alignment_offset %offset shape [0, 8192] : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
