@@ -140,7 +140,7 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
-  // Merges equal values that were hoisted from two loops; resident rows are not recognised
+  // Merges identical values that were hoisted from two loops; resident rows are not recognised
   // otherwise.
   passes.addPass(createCSEPass());
   return passes.run(module);
@@ -185,9 +185,10 @@ program::Artifact compile(const program::Program& program, const program::Compil
                : compileForCpu(*module, options, artifact, trace);
   }
   if (failed(done))
-    throw CompileError(
-        diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text,
-        !edited && !(*module)->hasAttr(kRefusedAttr));
+    throw CompileError(diagnostics.text.empty()
+                           ? "the compiler's passes failed without an error message"
+                           : diagnostics.text,
+                       !edited && !(*module)->hasAttr(kRefusedAttr));
   if (!options.emit.empty()) artifact.code = trace.emitted;
   artifact.times = trace.times;
   if (options.spans) artifact.spans = trace.spans();

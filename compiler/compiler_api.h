@@ -14,8 +14,7 @@ extern "C" {
 #define LIGERDSL_COMPILER_API_VERSION 1u
 #define LIGERDSL_COMPILER_ENTRY "ligerdsl_compiler_entry"
 #define LIGERDSL_COMPILER_NO_MEMORY 3
-#define LIGERDSL_OUT_OF_MEMORY \
-  "out of memory" /* prefix of the reason if an allocation of LLVM fails */
+#define LIGERDSL_OUT_OF_MEMORY "out of memory" /* prefix of the reason if an allocation fails */
 
 typedef struct ligerdsl_bytes {
   uint8_t* data;

@@ -1,4 +1,4 @@
-// The layouts of a kernel as data, for `ligerdsl layout`.
+// Lists the layouts of a kernel as JSON, for `ligerdsl layout`.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Remarks: requests of a program that the compiler did not fulfil.
+// Remarks: messages about requests of a program that the compiler did not fulfil.
 //
 // A pass that does not fulfil a request calls missed() with the request, the reason and the remedy,
 // at the author's file and line. program/remarks.def declares every remark. Remarks are MLIR

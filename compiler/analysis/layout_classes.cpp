@@ -101,7 +101,10 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     if (isa<tile::ScanOp>(op)) scans.push_back(op);
   } else if (llvm::any_of(op->getOperandTypes(), isTile) ||
              llvm::any_of(op->getResultTypes(), isTile)) {
-    return op->emitOpError("has tiles but no layout rule on a GPU");
+    return op->emitOpError(
+        "has tiles, but LayoutClasses::visit (compiler/analysis/layout_classes.cpp) has no rule "
+        "for "
+        "their layouts");
   }
   return success();
 }

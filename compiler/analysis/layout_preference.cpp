@@ -102,25 +102,32 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
            "take tiles along the contiguous dimension";
   const int64_t bytes = elementBytes(view.getElementType()), vector = tile::kVectorBytes / bytes;
   if (view.getAlignment() % tile::kVectorBytes != 0)
-    return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) +
-           " bytes only";
+    return "the address is only known to be a multiple of " + std::to_string(view.getAlignment()) +
+           " bytes; align it to 16 bytes";
   for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim) {
     const int64_t known = offsetDivisor(view, indices, tileShape, fast, dim);
     if (dim != fast && known < vector)
       return "rows along dimension " + std::to_string(dim) +
-             " are known to begin at a multiple of " + std::to_string(known) +
-             " elements only, not of " + std::to_string(vector) +
-             "; pad them, take an alignment offset (View::alignment_offset), or say what divides "
+             " are only known to begin at a multiple of " + std::to_string(known) +
+             " elements, not of " + std::to_string(vector) +
+             "; pad them, use an alignment offset (View::alignment_offset), or promise a divisor "
+             "of "
              "the index (assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
-         " elements along the dimension of stride 1, no multiple of " + std::to_string(vector);
+         " elements along the dimension of stride 1, no multiple of " + std::to_string(vector) +
+         "; use tiles of whole vectors";
 }
 
 std::string whyNarrow(Operation* access) {
-  if (isUnalignedArray(access)) return "arrays of unknown alignment are moved 4 elements per lane";
+  if (isUnalignedArray(access))
+    return "the alignment of the array is unknown, so each lane moves 4 elements; align its "
+           "address "
+           "to 16 bytes";
   if (offsetAccess(access))
-    return "the alignment offset is not that of the tile's only row; use tiles of one row";
+    return "the alignment offset is not provably that of all rows of the tile; use tiles of one "
+           "row, "
+           "with the offset of this row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);

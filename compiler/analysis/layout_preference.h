@@ -34,8 +34,8 @@ struct Threads {
 };
 
 /// Returns a blocked layout over these threads, with vectors along the dimension that is contiguous
-/// in memory. CTAs split the tile if it has an element for every thread. They split dimensions that
-/// no reduction combines first, the outermost first.
+/// in memory. CTAs split the tile if it has an element for every thread and no scan reads it. They
+/// first split dimensions that no reduction combines, from the outermost to the innermost.
 LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int64_t vector);
 LinearLayout preferredLayout(const LayoutClass& tiles, const Threads& threads);
 

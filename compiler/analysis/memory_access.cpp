@@ -138,7 +138,7 @@ Value pointerTile(Operation* op) {
   return Value();
 }
 
-// Returns true if all elements are equal.
+// Returns true if all elements provably have the same value.
 bool isUniform(Value value) {
   SplatElementsAttr constant;
   return !isa<RankedTensorType>(value.getType()) || value.getDefiningOp<tile::SplatOp>() ||
@@ -164,7 +164,7 @@ bool isLoopInvariant(Value value) {
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
-// Returns true if equal tile indices select the same elements in both accesses. Different slices
+// Returns true if the same tile indices select the same elements in both accesses. Different slices
 // may begin at different elements, and so may a slice in different iterations of a loop.
 bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.view.getDefiningOp() || b.view.getDefiningOp())

@@ -21,7 +21,8 @@ inline constexpr llvm::StringLiteral kBeforeLimitAttr = "tgpu.before_limit";
 /// vector. The proof uses one or both of these facts:
 /// - The distance between the rows is a multiple of 16 bytes. In a loop over rows r, r + step, ...,
 ///   the distance is the step times the stride.
-/// - The rows have the same index in two views with equal strides, both at multiples of 16 bytes.
+/// - The rows have the same index in two views at multiples of 16 bytes, and the views' strides are
+///   the same or differ by a multiple of 16 bytes.
 bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::ValueRange indices,
                            llvm::ArrayRef<int64_t> tileShape);
 

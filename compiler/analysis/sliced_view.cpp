@@ -24,17 +24,29 @@ std::string whyNoTensorTiles(Value view, ArrayRef<int64_t> tileShape, int64_t ro
   constexpr int64_t kMostRows = 256;  // rows per copy
   const auto type = cast<tile::ViewType>(view.getType());
   const SlicedView sliced = slicedView(view);
-  if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(tileShape.size()))
-    return "a slice must be along one dimension, other than the last";
-  if (tileShape.size() > program::TensorMap::kMostDims || tileShape.back() == 0 ||
-      type.getStrides().back() != 1)
-    return "the view must have at most five dimensions, the last of stride 1";
-  if (sliced.dim >= 0 &&
-      tileShape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
-    return "a sliced view must have at most three dimensions";
+  constexpr auto kMostDims = program::TensorMap::kMostDims;
+  constexpr auto kMostSlicedDims = kMostDims - program::TensorMap::kSliceDims;
+  if (!sliced.argument)
+    return "the view is sliced along several dimensions or with a step; slice one dimension, with "
+           "step 1";
+  if (sliced.dim + 1 == static_cast<int32_t>(tileShape.size()))
+    return "the view is sliced along its last dimension; slice another one";
+  if (tileShape.size() > kMostDims)
+    return "the view has " + std::to_string(tileShape.size()) +
+           " dimensions, and TMA copies take at most " + std::to_string(kMostDims);
+  if (tileShape.back() == 0)
+    return "the tile squeezes the view's last dimension; keep it in the tile";
+  if (type.getStrides().back() != 1)
+    return "the view's last dimension must have stride 1, and its stride is " +
+           (type.isDynamicStride(tileShape.size() - 1) ? "unknown"
+                                                       : std::to_string(type.getStrides().back()));
+  if (sliced.dim >= 0 && tileShape.size() > kMostSlicedDims)
+    return "the sliced view has " + std::to_string(tileShape.size()) +
+           " dimensions, and TMA copies take at most " + std::to_string(kMostSlicedDims) +
+           " of a slice";
   if (rows > kMostRows)
-    return "a copy has at most " + std::to_string(kMostRows) + " rows, the tile has " +
-           std::to_string(rows) + "; use smaller tiles";
+    return "the tile has " + std::to_string(rows) + " rows, and a TMA copy takes at most " +
+           std::to_string(kMostRows) + "; use smaller tiles";
   return "";
 }
 

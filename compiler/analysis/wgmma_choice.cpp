@@ -50,16 +50,17 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
   const int64_t step = kMmaBytes * 8 / dot.getOperandType().getIntOrFloatBitWidth();
   if (depth % step != 0)
-    return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
+    return llvm::formatv("k = {0}, and {1} operands need a multiple of {2}", depth, type, step)
+        .str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return llvm::formatv(
-               "the pipelined loop of the dot must load both {0} operands, A as [m, k] and B as "
-               "[n, k] (permuted afterwards), in rows of a multiple of 32 bytes{1}",
-               type, dot.isFp8() ? "; they are converted to f16" : "")
+               "{0} operands must be loaded in the dot's pipelined loop, in rows along k of a "
+               "multiple of 32 bytes: load A as [m, k], and B as [n, k] with .permute(){1}",
+               type, dot.isFp8() ? "; mma.sync computes the dot in f16" : "")
         .str();
   if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
-    return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use "
-           "tensor_copies = true, which does";
+    return "wgmma does not round f32 to tf32, and the loop's copies to shared memory do so only "
+           "with tensor_copies = true; set it";
   return "";
 }
 
@@ -101,7 +102,9 @@ DotLayouts layoutsOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
 }
 
 std::string reasonNoTensorCores(tile::DotOp dot, const Threads& threads) {
-  if (dot.isIeeeF32()) return "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32";
+  if (dot.isIeeeF32())
+    return "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32; use InputPrecision::tf32 or "
+           "16-bit operands";
   const DotShape shape = shapeOf(dot, threads, WarpPart::square);
   if (mmaLayouts(shape)) return "";
   return llvm::formatv("m = {0}, n = {1} and k = {2} must be multiples of {3}, {4} and {5}",
@@ -123,10 +126,12 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
   if (threads.ctas > 1 && !canBeShared(dot))
     return "num_ctas = " + std::to_string(threads.ctas) +
-           ", and a cluster needs both operands by TMA copies, in each iteration of a loop with "
-           "tensor_copies";
+           ", and a cluster needs TMA copies of both operands in each iteration; load both in a "
+           "loop "
+           "with tensor_copies = true";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
-    return "n = " + std::to_string(shape.n) + "; i8 needs a multiple of 16 above 32";
+    return "n = " + std::to_string(shape.n) +
+           ", and with i8 operands n above 32 must be a multiple of 16";
   if (!fitsWgmma(shape))
     return llvm::formatv(
                "m = {0} and n = {1} with {2} warps{6}; it needs a multiple of 4 warps, m a "
@@ -137,7 +142,8 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
         .str();
   if (dot.takesRowsOnly()) return reasonNoRowWgmma(dot);
   if (!readsSlots(dot, threads))
-    return "B is not a tile that a pipelined loop loads, with rows of a multiple of 32 bytes";
+    return "B must be a tile that the dot's pipelined loop loads, with rows of a multiple of 32 "
+           "bytes";
   return "";
 }
 
@@ -153,12 +159,11 @@ bool hasWgmmaLayouts(tile::DotOp dot) {
 std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<OperandPlace(Value)> placeOf,
                              bool roundsF32) {
   const OperandPlace placeOfA = placeOf(dot.getA()), placeOfB = placeOf(dot.getB());
-  if (!placeOfB.inSlot) return "B is not in shared memory";
+  if (!placeOfB.inSlot) return "B is not staged in shared memory";
   if (dot.getTf32() && !roundsF32)
-    return "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = "
-           "true";
+    return "only TMA copies to shared memory round f32 operands to tf32; use tensor_copies = true";
   if (dot.takesRowsOnly() && !readsRows(dot, placeOfA, placeOfB))
-    return "its operands are not both in shared memory, with k along their rows";
+    return "the operands must both be staged in shared memory, with k along their rows";
   return "";
 }
 

@@ -118,7 +118,7 @@ def Tgpu_LocalGatherOp : Tgpu_Op<"local_gather", [MemoryEffects<[MemRead]>]> {
   let description = [{
     Element i along the axis of the result is element index[i] of the buffer, as in tile.gather.
     Without an index, it is element i ^ mask. Along the other dimensions, positions in buffer and
-    result are equal.
+    result are the same.
     Example:
     `%t = tgpu.local_gather %m[%i : tensor<8xi32, #b>] {axis = 0 : i32} : !tgpu.memdesc<64xf32> -> tensor<8xf32, #b>`.
   }];

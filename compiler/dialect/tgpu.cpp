@@ -97,7 +97,8 @@ static LinearLayout::Bases toBases(ArrayRef<int64_t> flat, int64_t rank) {
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                                          function_ref<InFlightDiagnostic()> emitError) const {
   if (int64_t(shape.size()) != getRank())
-    return emitError() << "a layout of rank " << getRank() << " on a tile of rank " << shape.size();
+    return emitError() << "a layout of rank " << getRank() << " on a tile of rank " << shape.size()
+                       << "; expected equal ranks";
   std::string wrong =
       LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()),
                           toBases(getLanes(), getRank()), toBases(getWarps(), getRank()),
@@ -128,7 +129,7 @@ Type MemDescType::parse(AsmParser& parser) {
     const auto at = parser.getCurrentLocation();
     if (parser.parseKeyword(&name)) return {};
     if (name != "row_pad" && name != "swizzle") {
-      parser.emitError(at, "expected row_pad or swizzle");
+      parser.emitError(at, "expected row_pad or swizzle, got ") << name;
       return {};
     }
     if (parser.parseEqual() || parser.parseInteger(name == "row_pad" ? pad : swizzle)) return {};
@@ -188,7 +189,8 @@ LogicalResult RingFillOp::verify() {
   const size_t parts = getRing().getType().getParts().size(), dims = firstDim(getViews().size());
   if (getViews().size() != parts || getTileShape().size() != dims)
     return emitOpError("expected ")
-           << parts << " views, one per part, and a tile shape of " << dims << " numbers";
+           << parts << " views, one per part, and a tile shape of " << dims << " numbers, got "
+           << getViews().size() << " views and " << getTileShape().size() << " numbers";
   const RingType ring = getRing().getType();
   if (ring.hasBarriers() && !getCount())
     return emitOpError("expected a count for the mbarrier of a bulk or TMA copy, got none");
@@ -201,7 +203,8 @@ LogicalResult RingFillOp::verify() {
   if (ring.getFill() == RingFill::tensor && !swizzled)
     return emitOpError("expected swizzled parts for TMA copies");
   if (getLayouts() && getLayouts()->size() != parts)
-    return emitOpError("expected a layout for each part, or none");
+    return emitOpError("expected no layouts, or ")
+           << parts << ", one per part, got " << getLayouts()->size();
   return success();
 }
 
@@ -209,14 +212,18 @@ LogicalResult RingAwaitOp::verify() {
   const bool bulk = getRing().getType().hasBarriers();
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
     return emitOpError(
-        "expected a slot and its parity for bulk and TMA copies, and a number of pending fills for "
-        "cp.async");
+        "expected only a slot and its parity if bulk or TMA copies fill the ring, and only a "
+        "number "
+        "of pending fills if cp.async does");
   return success();
 }
 
 LogicalResult WgmmaOp::verify() {
   if (static_cast<bool>(getA()) == getPartA().has_value())
-    return emitOpError("expected operand A either in registers or in a part of the slot");
+    return emitOpError(
+               "expected operand A either in registers (`rows`) or in a part of the slot "
+               "(`part_a`), got ")
+           << (getA() ? "both" : "none");
   const RingType ring = getRing().getType();
   auto acc = cast<RankedTensorType>(getAcc().getType());
   if (hasLayout(acc)) acc = partOfCta(acc).value_or(acc);
@@ -238,11 +245,16 @@ LogicalResult WgmmaOp::verify() {
   }
   if (!a || !b || acc.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
     return emitOpError(
-        "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of "
-        "[m, n]");
+               "expected A as [m, k] and B as [k, n], each operand of a slot as a swizzled part of "
+               "two "
+               "dimensions, and an accumulator of [m, n], got ")
+           << acc;
   const Type element = ring.part(getPartB()).getElementType();
   if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))
-    return emitOpError("expected k along the rows of both parts for elements of 8 and 32 bits");
+    return emitOpError(
+               "expected k along the rows of both operands (no `permuted_a`, but "
+               "`permuted_b`) for ")
+           << element;
   const bool fp8 = getFormatA() && getFormatB();
   if (getFormatA().has_value() != getFormatB().has_value() || (fp8 && !element.isInteger(8)))
     return emitOpError("expected a format for each operand of fp8, and none for other types");

@@ -123,12 +123,16 @@ LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
                                int64_t alignment, ArrayRef<int64_t> dimDivisors,
                                ArrayRef<int64_t> strideDivisors) {
   if (!element.isIntOrFloat())
-    return emitError() << "a view holds integers or floats, got " << element;
+    return emitError() << "expected a view of integers or floats, got " << element;
   if (strides.size() != shape.size() || dimDivisors.size() != shape.size() ||
       strideDivisors.size() != shape.size())
     return emitError() << "a rank-" << shape.size()
-                       << " view needs one stride and one divisor per dimension";
-  if (alignment <= 0) return emitError() << "a view's alignment is positive, got " << alignment;
+                       << " view needs one stride, one size divisor and one stride divisor per "
+                          "dimension, got "
+                       << strides.size() << ", " << dimDivisors.size() << " and "
+                       << strideDivisors.size();
+  if (alignment <= 0)
+    return emitError() << "expected an alignment of 1 byte or more, got " << alignment;
   return success();
 }
 
@@ -206,7 +210,7 @@ int64_t maxAlignmentOffset(Value alignmentOffset) {
 LogicalResult MakeRangeOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getRank() != 1 || !type.getElementType().isInteger(32))
-    return emitOpError("gives a rank-1 tile of i32, got ") << type;
+    return emitOpError("expected a rank-1 tile of i32, got ") << type;
   return success();
 }
 
@@ -230,7 +234,7 @@ OpFoldResult StrideOp::fold(FoldAdaptor) {
 LogicalResult SplatOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getElementType() != getSource().getType())
-    return emitOpError("repeats a scalar: expected a tile of ")
+    return emitOpError("expected a tile of the scalar's type ")
            << getSource().getType() << ", got " << type;
   return success();
 }
@@ -250,17 +254,19 @@ LogicalResult ExpandDimsOp::verify() {
            << source.getRank() << ", the rank of the source, got " << getAxis();
   expected.insert(expected.begin() + getAxis(), 1);
   if (result.getShape() != ArrayRef(expected))
-    return emitOpError("result shape does not match the axis");
+    return emitOpError("expected a result of shape [") << ArrayRef(expected) << "], got " << result;
   return success();
 }
 
 LogicalResult BroadcastOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType()),
        result = cast<RankedTensorType>(getType());
-  if (source.getRank() != result.getRank()) return emitOpError("keeps the rank");
+  if (source.getRank() != result.getRank())
+    return emitOpError("expected a result of rank ") << source.getRank() << ", got " << result;
   for (auto [from, to] : llvm::zip(source.getShape(), result.getShape()))
     if (from != to && from != 1)
-      return emitOpError("repeats dimensions of 1 only, got ") << source << " -> " << result;
+      return emitOpError("expected dimensions of the result's size or of 1, got ")
+             << source << " -> " << result;
   return success();
 }
 
@@ -268,7 +274,8 @@ LogicalResult ReshapeOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType()),
        result = cast<RankedTensorType>(getType());
   if (source.getNumElements() != result.getNumElements())
-    return emitOpError("keeps the number of elements");
+    return emitOpError("expected a result of ")
+           << source.getNumElements() << " elements, like the source, got " << result;
   return success();
 }
 
@@ -276,10 +283,12 @@ LogicalResult PermuteOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType()),
        result = cast<RankedTensorType>(getType());
   if (getPermutation().size() != size_t(source.getRank()) || !isPermutationVector(getPermutation()))
-    return emitOpError("needs a permutation of the tile's dimensions");
+    return emitOpError("expected a permutation of the tile's ")
+           << source.getRank() << " dimensions, got [" << getPermutation() << "]";
   for (auto [i, from] : llvm::enumerate(getPermutation()))
     if (result.getDimSize(i) != source.getDimSize(from))
-      return emitOpError("result shape does not match the permutation");
+      return emitOpError("expected size ") << source.getDimSize(from) << " for dimension " << i
+                                           << " of the result, got " << result;
   return success();
 }
 
@@ -290,7 +299,9 @@ LogicalResult ShuffleXorOp::verify() {
            << type.getRank() << ", the rank of the tile, got " << getAxis();
   const int64_t size = type.getDimSize(getAxis());
   if (getMask() == 0 || getMask() >= (size & -size))
-    return emitOpError("mask ") << getMask() << " is not in [1, " << (size & -size) << ")";
+    return emitOpError("expected a mask of at least 1 and less than ")
+           << (size & -size) << ", the power of two in the axis size " << size << ", got "
+           << getMask();
   return success();
 }
 
@@ -331,20 +342,23 @@ LogicalResult DotOp::verify() {
                "expected two tiles of f16, bf16, f32, i8 or i32, or two of i8 with an fp8 format "
                "each; got ")
            << a << " and " << b;
-  if (getTf32() && !element.isF32()) return emitOpError("rounds f32 to tf32, got ") << a;
+  if (getTf32() && !element.isF32())
+    return emitOpError("expected f32 operands with `tf32`, got ") << a;
   if (a.getRank() != 2 || b.getRank() != 2 || a.getDimSize(1) != b.getDimSize(0))
-    return emitOpError("multiplies [m, k] by [k, n], got ") << a << " and " << b;
+    return emitOpError("expected operands [m, k] and [k, n], got ") << a << " and " << b;
   if ((whole ? !result.getElementType().isInteger(32) : !result.getElementType().isF32()) ||
       result.getShape() != ArrayRef({a.getDimSize(0), b.getDimSize(1)}))
-    return emitOpError("adds to ") << (whole ? "i32" : "f32") << " [m, n], got " << result;
+    return emitOpError("expected an accumulator [m, n] of ")
+           << (whole ? "i32" : "f32") << ", got " << result;
   return success();
 }
 
 static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape,
                                      size_t indices, Type value) {
   if (tileShape.size() != view.getRank() || indices != view.getRank())
-    return op->emitOpError("needs one tile size and one index per view dimension (")
-           << view.getRank() << ")";
+    return op->emitOpError("expected ")
+           << view.getRank() << " tile sizes and indices, one per view dimension, got "
+           << tileShape.size() << " tile sizes and " << indices << " indices";
   for (int64_t dim : tileShape)
     if (dim != 0 && !isTileDim(dim))
       return op->emitOpError("tile dimension ") << dim << " is not c * 2^n with odd c <= 31";
@@ -357,32 +371,39 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
   auto tensor = dyn_cast<RankedTensorType>(value);
   if (!tensor || tensor.getShape() != ArrayRef(shape) ||
       tensor.getElementType() != view.getElementType())
-    return op->emitOpError("tile type ") << value << " does not match the partition";
+    return op->emitOpError("expected a tile of shape [")
+           << ArrayRef(shape) << "] and element type " << view.getElementType() << ", got "
+           << value;
   return success();
 }
 
 LogicalResult SliceOp::verify() {
-  if (getAxis() >= getView().getType().getRank()) return emitOpError("axis is outside the view");
-  if (stepOf(*this) < 1) return emitOpError("has a step of 1 or more");
+  if (getAxis() >= getView().getType().getRank())
+    return emitOpError("expected an axis below ")
+           << getView().getType().getRank() << ", the rank of the view, got " << getAxis();
+  if (stepOf(*this) < 1) return emitOpError("expected a step of 1 or more, got ") << stepOf(*this);
   const ViewType expected = sliceType(getView().getType(), getAxis(), stepOf(*this));
-  if (getType() != expected) return emitOpError("gives ") << expected << ", got " << getType();
+  if (getType() != expected)
+    return emitOpError("expected the result type ") << expected << ", got " << getType();
   return success();
 }
 
 LogicalResult AlignmentOffsetOp::verify() {
   if (getIndices().size() + 1 != getView().getType().getRank())
-    return emitOpError("needs one index per view dimension but the last");
+    return emitOpError("expected ")
+           << getView().getType().getRank() - 1
+           << " indices, one per view dimension except the last, got " << getIndices().size();
   return success();
 }
 
 static LogicalResult verifyAlignmentOffset(Operation* op, Value alignmentOffset,
                                            ArrayRef<int64_t> tileShape) {
   if (alignmentOffset && tileShape.back() == 0)
-    return op->emitOpError("has an alignment offset, but no tile dimension for it");
+    return op->emitOpError("has an alignment offset, but its tile squeezes the last dimension");
   if (alignmentOffset && !alignmentOffset.getDefiningOp<AlignmentOffsetOp>())
     return op->emitOpError(
-        "expected the result of tile.alignment_offset as alignment offset, got a number computed "
-        "from it");
+        "expected the unchanged result of tile.alignment_offset as alignment offset, got another "
+        "value");
   return success();
 }
 
@@ -400,19 +421,26 @@ LogicalResult StoreTileOp::verify() {
 
 static LogicalResult verifyCombiner(Operation* op, OperandRange sources, Region& combiner) {
   size_t n = sources.size();
-  if (n == 0) return op->emitOpError("needs at least one tile");
+  if (n == 0) return op->emitOpError("expected one tile or more, got none");
   if (combiner.getNumArguments() != 2 * n)
-    return op->emitOpError("combiner takes ") << 2 * n << " scalars";
+    return op->emitOpError("expected a combiner with ")
+           << 2 * n << " arguments, two per tile, got " << combiner.getNumArguments();
   auto first = cast<RankedTensorType>(sources[0].getType());
   for (auto [i, source] : llvm::enumerate(sources)) {
     auto type = cast<RankedTensorType>(source.getType());
-    if (type.getShape() != first.getShape()) return op->emitOpError("tiles differ in shape");
+    if (type.getShape() != first.getShape())
+      return op->emitOpError("expected tiles of one shape, got ") << first << " and " << type;
     if (combiner.getArgument(i).getType() != type.getElementType() ||
         combiner.getArgument(n + i).getType() != type.getElementType())
-      return op->emitOpError("combiner argument types do not match the tiles");
+      return op->emitOpError("expected combiner arguments ")
+             << i << " and " << n + i << " of type " << type.getElementType() << ", got "
+             << combiner.getArgument(i).getType() << " and "
+             << combiner.getArgument(n + i).getType();
   }
   Operation* yield = combiner.front().getTerminator();
-  if (yield->getNumOperands() != n) return op->emitOpError("combiner yields ") << n << " scalars";
+  if (yield->getNumOperands() != n)
+    return op->emitOpError("expected a combiner that yields ")
+           << n << " scalars, got " << yield->getNumOperands();
   return success();
 }
 
@@ -427,7 +455,8 @@ LogicalResult ReduceOp::verify() {
   for (Type type : getResultTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (bool(tensor) == shape.empty() || (tensor && tensor.getShape() != ArrayRef(shape)))
-      return emitOpError("result type ") << type << " does not match the reduced tile";
+      return emitOpError("expected a result without axis ")
+             << getAxis() << " of " << source << ", got " << type;
   }
   return success();
 }

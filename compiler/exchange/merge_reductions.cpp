@@ -125,10 +125,9 @@ void mergeInBlock(Block& block) {
       if (!slice) continue;
       if (Operation* between = obstacle(reductions[i], *slice)) {
         missed(reductions[j], RemarkId::reductions_not_merged)
-            << "two reductions need an exchange each: this one's input is loaded after the write "
-               "at "
-            << placeOf(between) << ", the first is at " << placeOf(reductions[i])
-            << "; load it before that write";
+            << "two reductions need an exchange each: the write at " << placeOf(between)
+            << " precedes the load of this one's input, and the other reduction is at "
+            << placeOf(reductions[i]) << "; load the input before the write";
         continue;
       }
       reductions[i] = merge(reductions[i], reductions[j], *slice);

@@ -18,7 +18,8 @@ OwningOpRef<ModuleOp> parseEditedTile(const program::CompileOptions& options, Mo
   const Location at = functions.empty() ? FileLineColLoc::get(context, options.tile_file, 1, 1)
                                         : (*functions.begin()).getLoc();
   if (llvm::range_size(module->getOps()) != 1 || functions.empty()) {
-    emitError(at) << "expected one function, the kernel @" << wanted.getName();
+    emitError(at) << "expected one function, the kernel @" << wanted.getName() << ", got "
+                  << llvm::range_size(module->getOps()) << " ops";
     return {};
   }
   func::FuncOp kernel = *functions.begin();
@@ -27,7 +28,7 @@ OwningOpRef<ModuleOp> parseEditedTile(const program::CompileOptions& options, Mo
     emitError(at) << "expected the kernel @" << wanted.getName() << " of type "
                   << wanted.getFunctionType() << " with the attribute " << tile::kKernelAttr
                   << ", got @" << kernel.getName() << " of type " << kernel.getFunctionType()
-                  << ": the program decides how a kernel is called";
+                  << "; edit only the kernel's body";
     return {};
   }
   return module;

@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
-  let summary = "Add to memory by a load and a store";
+  let summary = "Replace additions to memory by a load, an addition and a store";
   let description = [{
     Stores that add to memory become a load, an addition and a store. If `memoryAdds` is set,
     stores of f32 tiles stay, because the target adds them to memory itself.
@@ -25,7 +25,7 @@ def TileUnrollLoopsPass : Pass<"tile-unroll-loops", "::mlir::func::FuncOp"> {
 }
 
 def TileSetEvictionPolicyPass : Pass<"tile-set-eviction-policy", "::mlir::func::FuncOp"> {
-  let summary = "Let loads leave L2 last";
+  let summary = "Mark loads whose lines L2 should evict last";
   let description = [{
     In kernels that write about as much as they read, marks loads whose lines L2 should evict last.
   }];
@@ -56,7 +56,7 @@ def TgpuCutStoresPass : Pass<"tgpu-cut-stores", "::mlir::func::FuncOp"> {
 }
 
 def TileKeepResidentsPass : Pass<"tile-keep-residents", "::mlir::func::FuncOp"> {
-  let summary = "Keep resident rows in shared memory between two passes";
+  let summary = "Keep resident rows in shared memory between two reads";
   let description = [{
     Caches rows that two loops read in shared memory, which asynchronous copies fill. A CTA has
     `sharedBytes` of shared memory. Exchanges between threads keep the bytes that they need, and
@@ -64,8 +64,8 @@ def TileKeepResidentsPass : Pass<"tile-keep-residents", "::mlir::func::FuncOp"> 
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
-    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Shared memory of a CTA">,
-    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of it that stay free for exchanges">,
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Bytes of shared memory per CTA">,
+    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of this shared memory that stay free for exchanges">,
     Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
     Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">
   ];
@@ -80,12 +80,12 @@ def TilePrefetchLoadsPass : Pass<"tile-prefetch-loads", "::mlir::func::FuncOp"> 
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
-    Option<"numStages", "num-stages", "int", /*default=*/"1", "Stages of loops that name none">,
+    Option<"numStages", "num-stages", "int", /*default=*/"1", "Stages of loops without the attribute tile.num_stages">,
     Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
     Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">,
     Option<"ctasPerSm", "ctas-per-sm", "int", /*default=*/"1", "CTAs that share an SM">,
-    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Shared memory of a CTA">,
-    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of it that stay free for exchanges">,
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Bytes of shared memory per CTA">,
+    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of this shared memory that stay free for exchanges">,
     Option<"planOnly", "plan-only", "bool", /*default=*/"false", "Write the plans only">,
     Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
   ];
@@ -117,7 +117,7 @@ def TgpuDecomposeReducePass : Pass<"tgpu-decompose-reduce", "::mlir::func::FuncO
 }
 
 def TgpuLowerGathersPass : Pass<"tgpu-lower-gathers", "::mlir::func::FuncOp"> {
-  let summary = "Gathers and shuffles between warps go through shared memory";
+  let summary = "Move gathers, and shuffles between warps, through shared memory";
   let description = [{
     Lowers tile.gather, and tile.shuffle_xor between warps, to accesses of shared memory.
   }];
@@ -139,7 +139,7 @@ def TgpuAllocateSharedPass : Pass<"tgpu-allocate-shared", "::mlir::func::FuncOp"
     the same time. By default they never do.
   }];
   let options = [
-    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"std::numeric_limits<int64_t>::max()", "Shared memory per CTA above which rings share memory">
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"std::numeric_limits<int64_t>::max()", "Bytes of shared memory per CTA above which rings share memory">
   ];
 }
 
@@ -152,7 +152,7 @@ def TgpuInsertBarriersPass : Pass<"tgpu-insert-barriers", "::mlir::func::FuncOp"
 }
 
 def TgpuHoistBeforeBarriersPass : Pass<"tgpu-hoist-before-barriers", "::mlir::func::FuncOp"> {
-  let summary = "Finish before barriers what frees registers there";
+  let summary = "Move ops before barriers if that frees registers";
   let description = [{
     Moves ops before a barrier if their operands are complete there and the move frees registers.
   }];

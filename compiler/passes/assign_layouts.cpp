@@ -244,7 +244,8 @@ class Assigner {
   }
 
   // Returns the preferred layout if it matches the layouts that broadcast operands already have.
-  // Otherwise returns one with wider vectors that does, if any; threads then hold copies.
+  // Otherwise returns one with wider vectors that does; threads then hold copies. If none does,
+  // returns the preferred layout.
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
     LinearLayout preferred = preferredLayout(tiles, threads);
@@ -289,7 +290,7 @@ class Assigner {
            result.elements() >= threads.count();
   }
 
-  // Gives class `target` a layout that follows from the layout of class `start`. Does not if
+  // Gives class `target` a layout that follows from the layout of class `start`. Does nothing if
   // `target` accesses memory, is at least as large and would lose wide accesses: it is converted
   // instead. For smaller tiles, a conversion would cost more than narrow or repeated accesses.
   bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
@@ -408,7 +409,7 @@ void remarkConversion(tgpu::ConvertLayoutOp op) {
       type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
   missed(op, RemarkId::layout_change_in_loop)
       << "change of layout in a loop: each iteration moves " << bytes
-      << " bytes through shared memory; do it outside of the loop, or load the tile in the shape "
+      << " bytes through shared memory; convert the tile before the loop, or load it in the shape "
          "in which it is used";
 }
 

@@ -68,8 +68,8 @@ int64_t partsOf(RankedTensorType whole, int64_t mostBytes = kMostBytes) {
 bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
   tgpu::ConvertLayoutOp conversion = conversionOf(store);
   Value source = conversion ? conversion.getSource() : store.getValue();
-  std::string why =
-      hasThem ? reasonNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
+  std::string why = hasThem ? reasonNoTensorStore(store, source)
+                            : "the target has no TMA copies (sm_90 and later have)";
   if (why.empty()) {
     const LinearLayout acc = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
@@ -83,7 +83,9 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
       if (conversion) conversion.erase();
       return true;
     }
-    why = "it is too large for shared memory, and is no accumulator that can be split";
+    why = "it has " + std::to_string(bytesOf(whole)) + " bytes per CTA, more than " +
+          std::to_string(kMostBytes) +
+          ", and its layout cannot be split by columns; use smaller tiles";
   }
   missed(store, RemarkId::no_tensor_store) << "tensor_copies = true: not done: " << why;
   store.setTensorCopies(false);

@@ -207,8 +207,9 @@ void remarkMeetings(scf::ForOp loop) {
   }
   for (Operation* reduce : meetings)
     missed(reduce, RemarkId::barrier_in_each_iteration)
-        << "the threads of a CTA synchronise in each iteration: the loop combines this reduction "
-           "with a carried value by another operation than the reduction's; carry a tile of one "
+        << "the threads of a CTA synchronise in each iteration: the loop does more with this "
+           "reduction's result than accumulate it by the reduction's operation; carry a tile of "
+           "one "
            "value per lane and reduce it after the loop (OnlineSums, for exponentials)";
 }
 

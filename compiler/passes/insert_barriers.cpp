@@ -24,8 +24,8 @@
 //
 // A remark reports each barrier that is only needed because two arguments may share memory.
 //
-// Conditions are scalars, equal in all threads of a cluster, so barriers may be inside loops and
-// branches.
+// Conditions are scalars with the same value in all threads of a cluster, so barriers may be inside
+// loops and branches.
 //
 // The shared memory of a CTA may be accessed only while the CTA runs. A tgpu.cluster_arrive
 // therefore is at the kernel's start, after the initialisation of the exchanges' mbarriers. Its

@@ -94,7 +94,7 @@ class RowKeeper {
     }
     notCached(row.firstLoad)
         << leastSlots() << " blocks of " << row.blockBytes() / ctas
-        << " bytes must fit, and it has " << room()
+        << " bytes must fit, and the row has " << room()
         << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
@@ -243,7 +243,8 @@ class RowKeeper {
     else
       missed(row.firstLoad, RemarkId::next_row_not_ahead)
           << "the next program's row is not read ahead: its index depends on memory that the "
-             "kernel may write, or on more than arithmetic; compute it from the program id";
+             "kernel "
+             "may write, or on more than arithmetic; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
@@ -449,8 +450,9 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
       if (!row.isStationary()) continue;
       if (needed > budget) {
         missed(row.firstLoad, RemarkId::program_row_not_cached)
-            << "row of all programs: not cached: with the others it needs " << needed
-            << " bytes of shared memory in each CTA, and there are " << budget;
+            << "row of all programs: not cached: all resident rows together need " << needed
+            << " bytes of shared memory in each CTA, and there are " << budget
+            << "; use smaller blocks or fewer resident rows";
         continue;
       }
       RowKeeper keeper(row, left, exchanges, threads(), numCtas);

@@ -41,7 +41,7 @@
 //      * If such a loop is in the body of another loop, as in a persistent kernel, its copies
 //        continue across iterations of that loop (pipeline/outer_loop_pipeline.h). They arrive
 //        while the accumulator is stored.
-//      * A tile may be equal in all iterations but loaded in each for lack of registers. It is
+//      * A tile may be the same in all iterations but loaded in each for lack of registers. It is
 //        copied once if it is the A of a dot and leaves room for two stages. In a cluster, any such
 //        tile is copied once if it fits in addition to all stages. Other tiles of a single CTA are
 //        not, because that would not be faster.

@@ -66,15 +66,15 @@ class Unroller {
     loop.getBody()->walk([&](Operation*) { ++ops; });
     if (ops > kMostCopiedOps / copies) {
       missed(loop, RemarkId::unrolled_body_too_long)
-          << "not unrolled by " << copies << ": the body has " << ops
-          << " operations, and all copies may have " << kMostCopiedOps
-          << "; unroll less, or use a shorter body";
+          << "not unrolled by " << copies << ": the body has " << ops << " operations, so "
+          << copies << " copies exceed the limit of " << kMostCopiedOps
+          << " in total; unroll less, or use a shorter body";
       return;
     }
     if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
       missed(loop, RemarkId::unrolled_step_too_large)
-          << "not unrolled by " << copies << ": a step of " << copies << " times " << *step
-          << " does not fit the counter";
+          << "not unrolled by " << copies << ": the unrolled step, " << copies << " times " << *step
+          << ", overflows the " << type << " counter";
       return;
     }
     const Bounds bounds = findBounds();

@@ -47,17 +47,23 @@ bool isZero(TypedAttr pad) {
 std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
   Value offset = load.getAlignmentOffset();
   const int64_t alignment = load.getView().getType().getAlignment();
-  if (copies == Copies::tma || llvm::any_of(conversionsOf(load), dotOf))
-    return "it has an alignment offset";
+  if (llvm::any_of(conversionsOf(load), dotOf))
+    return "it has an alignment offset and is an operand of a dot; align its rows";
+  if (copies == Copies::tma)
+    return "it has an alignment offset and is loaded by a TMA copy; align its rows";
   if (!llvm::all_of(load.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }))
-    return "it has an alignment offset, and its tiles have several rows";
+    return "it has an alignment offset, and its tiles have several rows; use tiles of one row";
   if (!alignmentOffsetAligns(offset, load.getView(), load.getIndices(), load.getTileShape()))
-    return "the alignment offset belongs to another row";
+    return "its alignment offset is not provably that of its row; use View::alignment_offset of "
+           "this "
+           "row";
   if (tile::maxAlignmentOffset(offset) >= load.getTileShape().back())
-    return "its tiles are narrower than the alignment offset may be";
+    return "its tiles have " + std::to_string(load.getTileShape().back()) +
+           " elements, and the alignment offset may be up to " +
+           std::to_string(tile::maxAlignmentOffset(offset)) + "; use wider tiles";
   if (alignment % tile::kVectorBytes != 0)
-    return "the address of its argument is known to be a multiple of " + std::to_string(alignment) +
-           " bytes only";
+    return "the address of its argument is only known to be a multiple of " +
+           std::to_string(alignment) + " bytes; align it to 16 bytes";
   return "";
 }
 
@@ -133,10 +139,12 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion, Copies copies) 
   Value source = conversion.getSource();
   if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();
-  std::string why = "it is computed in the loop";
+  std::string why = "it is not the unchanged result of a load";
   if (load)
-    why = ctas > 1 ? "every CTA of the cluster needs all of it" : reasonNotStaged(load, copies);
-  if (load && why.empty()) why = "it is not loaded ahead";
+    why = ctas > 1 ? "every CTA of the cluster needs the whole tile; use tensor_copies = true and "
+                     "the tile only in this dot, or num_ctas = 1"
+                   : reasonNotStaged(load, copies);
+  if (load && why.empty()) why = "its load is not issued ahead";
   at.remark(conversion, RemarkId::dot_operand_in_registers)
       << "a dot operand passes through registers: " << why;
 }
@@ -151,13 +159,19 @@ std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies cop
   const AccessShape access = accessShape(load);
   int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
   if (access.fastDim >= 0 && access.fastDim != type.getRank() - 1)
-    return "it is not contiguous along its last dimension; permute the loaded tile instead";
-  if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
-    return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
-  if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
+    return "its last dimension is not the contiguous one in memory; load it in memory order, then "
+           ".permute() the tile";
+  if (access.fastDim < 0) return "none of its dimensions is known to be contiguous in memory";
+  if (type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
+    return "a copy has 16 bytes, and facts prove accesses of only " +
+           std::to_string(vector * bytes) + " bytes";
+  if (load.getPadAttr() && !isZero(load.getPadAttr()))
+    return "copies to shared memory pad only with 0; load with pad 0";
   if (copies == Copies::tma) return "";
   if (linearPart(type) < threads * ctas * vector)
-    return "it has fewer vectors than there are threads";
+    return "its tile has " + std::to_string(linearPart(type) / vector) +
+           " vectors of 16 bytes for " + std::to_string(threads * ctas) +
+           " threads; use larger tiles or fewer warps";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
     return "the layouts of its uses split its 16-byte vectors";
   return "";

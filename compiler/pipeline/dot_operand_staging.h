@@ -14,9 +14,9 @@ class DotOperandStaging {
   DotOperandStaging(PipelinedLoop& at, int64_t threads, int64_t ctas)
       : at(at), threads(threads), ctas(ctas) {}
 
-  /// Returns the tiles of the loads in `ahead` (issued ahead) and `once` (equal in all iterations),
-  /// for a ring that is filled by `copies`. A tile of `once` is a dot's operand only if it is the A
-  /// of a dot, without a transpose.
+  /// Returns the tiles of the loads in `ahead` (issued ahead) and `once` (the same tile in all
+  /// iterations), for a ring that is filled by `copies`. A tile of `once` is a dot's operand only
+  /// if it is the A of a dot, without a transpose.
   LoopTiles tilesOf(llvm::ArrayRef<tile::LoadTileOp> ahead, llvm::ArrayRef<tile::LoadTileOp> once,
                     Copies copies) const;
   /// Like tilesOf, but all readers, also dots, read a tile in the layout of its load.

@@ -1,8 +1,8 @@
 // Rule S: a load may move ahead of a store if
 // - they cannot overlap (alias facts), or
-// - the store is after the load, both use equal partitions of one memory, and they share an index
-//   that differs between iterations. Iteration iv then stores its own tile, and loads ahead the
-//   tile of iteration iv + n step.
+// - the store is after the load, both divide the same memory into tiles of the same shape, and they
+//   share an index that differs between iterations. Iteration iv then stores its own tile, and
+//   loads the tile of a later iteration.
 #include "compiler/pipeline/load_reach.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,7 +32,7 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
   bool follows = false;
   if (!at.loop.isDefinedOutsideOfLoop(load.getView())) {
     at.reasonNotAhead =
-        "it reads a slice of a view that the loop makes; take the slice before the loop";
+        "it reads a slice that is taken inside the loop; take the slice before the loop";
     return Reach::none;
   }
   for (Value index : PipelinedLoop::positionOf(load))
@@ -63,7 +63,7 @@ bool LoadReach::mayMoveAheadOf(const MemoryAccess& write, const MemoryAccess& re
   if (store.getView() != load.getView() &&
       (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
     return false;
-  // A load after the store reads what is stored.
+  // A load after the store reads the stored values.
   if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;
   return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
     auto [stored, loaded] = pair;

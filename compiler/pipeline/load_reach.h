@@ -1,4 +1,4 @@
-// How early the loads of a loop's body can be issued.
+// Determines how early the loads of a loop's body can be issued.
 #pragma once
 
 #include "compiler/analysis/memory_access.h"

@@ -36,7 +36,7 @@ void writePlan(mlir::scf::ForOp loop, const LoopPlan& plan, const LoopTiles& til
 std::optional<LoopPlan> planOf(mlir::scf::ForOp loop);
 
 /// Removes the plan's attributes from a loop's loads and conversions. Otherwise these loads would
-/// differ from equal loads elsewhere. Returns the loop's tiles.
+/// differ from identical loads elsewhere. Returns the loop's tiles.
 LoopTiles takeTiles(mlir::scf::ForOp loop);
 
 /// Removes all attributes of a plan.

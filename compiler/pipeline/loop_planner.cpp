@@ -18,7 +18,10 @@ int64_t LoopPlanner::bytesPerThread(Type type) const {
 
 LogicalResult LoopPlanner::plan() {
   erasePlan(loop);
-  if (stages < 2) return remarkNoTma("they need two stages or more"), success();
+  if (stages < 2) {
+    remarkNoTma("TMA copies need two stages or more; raise num_stages");
+    return success();
+  }
   if (Operation* atomic = reach.collectWrites()) return remarkAtomic(atomic), success();
   collectLoads();
   if (ahead.empty()) return remarkNothingToLoad(), success();
@@ -35,10 +38,12 @@ LogicalResult LoopPlanner::plan() {
   const bool operands = fit.tiles.haveOperands();
   if (operands && !fit.fits)
     remark(loop, RemarkId::no_room_for_dot_operands)
-        << "dot operands pass through registers: shared memory does not hold the tiles of two "
-           "iterations; use smaller tiles";
+        << "dot operands pass through registers: "
+        << (room.slotBytes(fit.tiles) > 0
+                ? reasonNoRoom(fit)
+                : "no tile that the loop loads ahead can be staged in shared memory");
   const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
-  // Loads of ragged rows to registers would need branches for the vectors at a row's begin and end.
+  // Loads of ragged rows to registers would need branches for the vectors at a row's start and end.
   // A branch waits for the thread's other loads.
   const bool ragged = llvm::any_of(fit.tiles.ahead, [](const LoadedTile& tile) {
     return tile.inSlot && tile::LoadTileOp(tile.load).getAlignmentOffset();
@@ -94,35 +99,55 @@ LoopTiles LoopPlanner::chooseTiles() {
   return staging.tilesWithoutOperands(ahead, once);
 }
 
+// Returns a cluster's bytes divided by its CTAs, for remarks.
+std::string LoopPlanner::perCta(int64_t bytesOfCluster) const {
+  return std::to_string(std::max<int64_t>(bytesOfCluster, 0) / target.ctas);
+}
+
+// Returns the remark's reason if shared memory does not hold two iterations.
+std::string LoopPlanner::reasonNoRoom(const RingFit& fit) const {
+  return "two iterations of the loop's tiles take " + perCta(2 * room.slotBytes(fit.tiles)) +
+         " bytes of shared memory per CTA, and " + perCta(fit.room) +
+         " are left; use smaller tiles";
+}
+
+std::string LoopPlanner::reasonArchHasNoWgmma() const {
+  return std::string(target.arch.name) + " has no wgmma; compile for sm_90a";
+}
+
 // Returns why the CTAs of a cluster cannot share the loop's operands, or "" if they can.
 std::string LoopPlanner::reasonNotShared(const LoopTiles& tiles) {
   auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
   Operation* scope = outer ? outer.getOperation() : loop.getOperation();
   if (!isa<func::FuncOp>(scope->getParentOp()))
-    return "the loop is in a branch or in more than one other loop";
+    return "the loop is in a branch or in more than one other loop; use at most one loop around it";
   const RingFit fit = room.fit(tiles, stages);
-  if (!fit.fits ||
-      fit.stages * room.slotBytes(fit.tiles) + 2 * barrierBytes(fit.stages) * target.ctas >
-          room.left(scope, fit.tiles))
-    return "shared memory does not hold the tiles of two iterations";
-  if (!target.arch.wgmma) return "the architecture has no wgmma";
+  const int64_t held = fit.fits ? fit.stages : 2;
+  const int64_t needed = held * room.slotBytes(fit.tiles) + 2 * barrierBytes(held) * target.ctas;
+  const int64_t left = fit.fits ? room.left(scope, fit.tiles) : fit.room;
+  if (!fit.fits || needed > left)
+    return std::to_string(held) + " iterations take " + perCta(needed) +
+           " bytes of shared memory per CTA, and " + perCta(left) +
+           " are left; use smaller tiles or fewer stages";
+  if (!target.arch.wgmma) return reasonArchHasNoWgmma();
   return reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, nullptr);
 }
 
 // Returns why TMA copies cannot fill the ring, or "" if they can. The ring is allocated before the
 // outermost loop. It is empty after this loop, unless its copies continue across the outer loop.
 std::string LoopPlanner::reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline) {
-  if (!target.arch.wgmma) return "the architecture has no wgmma";
+  if (!target.arch.wgmma) return reasonArchHasNoWgmma();
   std::string why = reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, pipeline);
   Operation* scope = pipeline ? pipeline->outer : loop;
   const int64_t barriers =
       target.ctas > 1 ? 2 * barrierBytes(fit.stages) * target.ctas : barrierBytes(fit.stages);
-  if (why.empty() &&
-      fit.stages * room.slotBytes(fit.tiles) + barriers > room.left(scope, fit.tiles))
-    why =
-        "shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer "
-        "stages";
-  return why;
+  if (!why.empty()) return why;
+  const int64_t needed = fit.stages * room.slotBytes(fit.tiles) + barriers,
+                left = room.left(scope, fit.tiles);
+  if (needed <= left) return "";
+  return "the tiles and mbarriers take " + perCta(needed) +
+         " bytes of shared memory per CTA, and " + perCta(left) +
+         " are left; use smaller tiles or fewer stages";
 }
 
 // Returns the combined pipeline of the outer loop and this loop, if this loop has dots that read
@@ -135,26 +160,26 @@ std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) 
   std::string why;
   std::optional<OuterLoopPipeline> pipeline;
   if (!llvm::all_of(fit.tiles.ahead, [](const LoadedTile& tile) { return tile.inSlot; }))
-    why = "not all of the loop's tiles are staged";
+    why = "only some of the loop's tiles can be staged in shared memory";
   else if ((pipeline = OuterLoopPipeline::around(at, loadsOf(fit.tiles.ahead), why)) &&
            bytes > room.left(pipeline->outer, fit.tiles)) {
+    why = "their tiles take " + perCta(bytes) +
+          " bytes of shared memory per CTA, and the outer loop's body leaves " +
+          perCta(room.left(pipeline->outer, fit.tiles)) + "; use smaller tiles or fewer stages";
     pipeline.reset();
-    why =
-        "shared memory does not hold them and the buffers of the outer loop's body; use smaller "
-        "tiles or fewer stages";
   } else if (pipeline) {
     const int64_t later = room.bytesOfLaterLoops(pipeline->outer);
     if (later > 0 && bytes + later > room.left(pipeline->outer, fit.tiles)) {
+      why = "their tiles take " + perCta(bytes) +
+            " bytes of shared memory per CTA, those of later " + "loops " + perCta(later) +
+            ", and " + perCta(room.left(pipeline->outer, fit.tiles)) +
+            " are left; use smaller tiles or fewer stages";
       pipeline.reset();
-      why =
-          "shared memory does not hold them and those of a later loop; use smaller tiles or "
-          "fewer stages";
     }
   }
   if (!pipeline)
     remark(loop, RemarkId::not_ahead_across_outer_loop)
-        << "loads are not issued ahead from one iteration of the loop around it to the next: "
-        << why;
+        << "loads are not issued ahead from one iteration of the outer loop to the next: " << why;
   return pipeline;
 }
 
@@ -167,7 +192,7 @@ void LoopPlanner::planRegisters(const RingFit& fit, int64_t depth) {
         << ": more would take more than " << carriedBudget()
         << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
   remarkMmaSync({}, Copies::threads);
-  remarkNoTma("its tiles are in registers");
+  remarkNoTma("the loop's tiles stay in registers");
   writePlan(loop, {Mechanism::registers, depth + 1}, inRegisters(fit.tiles));
 }
 
@@ -184,9 +209,9 @@ LogicalResult LoopPlanner::planRing(const RingFit& fit, bool crowded) {
   if (!reasonNoCopies.empty()) remarkNoTma(reasonNoCopies);
   const bool byTma = asksForTma() && reasonNoCopies.empty();
   if (target.ctas > 1 && operands && !byTma)
-    return loop.emitError() << "num_ctas is " << target.ctas
-                            << ": a cluster needs its operands by TMA copies, which are not "
-                               "possible: "
+    return loop.emitError() << "num_ctas = " << target.ctas
+                            << ": the CTAs of a cluster share the operands of a dot only by TMA "
+                               "copies, which are not possible: "
                             << reasonNoCopies << "; use num_ctas = 1";
   for (const auto& tiles : {fit.tiles.ahead, fit.tiles.once})
     for (const LoadedTile& part : LoopTiles::partsOf(tiles)) remarkHints(part.load);
@@ -204,13 +229,11 @@ void LoopPlanner::planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget
       << " are left; use smaller tiles or more warps";
   for (tile::LoadTileOp load : loadsOf(fit.tiles.ahead)) {
     std::string why = staging.reasonNotStaged(load, Copies::threads);
-    if (why.empty())
-      why = "two iterations take " + std::to_string(2 * tileBytes(load)) +
-            " bytes of shared memory or more, and " + std::to_string(fit.room) + " are left";
+    if (why.empty()) why = reasonNoRoom(fit);
     remark(load, RemarkId::load_not_staged) << "not staged in shared memory: " << why;
   }
   remarkMmaSync({}, Copies::threads);
-  remarkNoTma("its tiles are not staged in shared memory");
+  remarkNoTma("the loop's tiles are not staged in shared memory; see the remarks on its loads");
   writePlan(loop, {Mechanism::prefetch}, inRegisters(fit.tiles));
 }
 
@@ -227,7 +250,8 @@ void LoopPlanner::remarkAtomic(Operation* atomic) {
   if (isAskedByAuthor() || !loop.getBody()->getOps<tile::LoadTileOp>().empty())
     remark(loop, RemarkId::atomic_in_loop)
         << "no load is issued ahead: the atomic at " << placeOf(atomic)
-        << " may announce what a later iteration reads; take it out of the loop";
+        << " may synchronise with other programs, whose writes later iterations read; move the "
+           "atomic out of the loop";
 }
 
 // Emits a remark if the author set num_stages, but the body itself has no load. Each load that did
@@ -237,9 +261,9 @@ void LoopPlanner::remarkNothingToLoad() {
   if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() &&
       body.getOps<tgpu::RingReadOp>().empty())
     remark(loop, RemarkId::nothing_to_load_ahead)
-        << "without effect: the loop's body loads no tile of a partition; loads in inner loops "
-           "and "
-           "branches, and gathers, are not issued ahead";
+        << "without effect: the loop's body itself loads no tile of a partition (loads in inner "
+           "loops and branches, and gathers, are not issued ahead); pipeline the loop whose body "
+           "loads tiles";
 }
 
 void LoopPlanner::remarkNoTma(const std::string& why) {
@@ -263,8 +287,9 @@ void remarkNoWgmma(tile::DotOp dot, const std::string& why) {
   if (!why.empty()) missed(dot, RemarkId::wgmma_not_used) << "wgmma: not used: " << why;
 }
 
-// Emits a remark on each dot that has the layouts of wgmma but not its operands in swizzled slots.
-// With TMA copies, every such dot becomes a wgmma; other copies do not round f32 to tf32.
+// Emits a remark on each dot that has the layouts of wgmma but does not become a wgmma, because its
+// operands are not in swizzled slots or not rounded to tf32. Only TMA copies round f32 to tf32, and
+// they are used only if wgmma computes every dot of the loop.
 void LoopPlanner::remarkMmaSync(const LoopTiles& tiles, Copies copies) {
   if (!target.arch.wgmma) return;
   const Conversions vanishing = tiles.vanishing();

@@ -51,6 +51,9 @@ class LoopPlanner {
 
   void collectLoads();
   LoopTiles chooseTiles();
+  std::string reasonNoRoom(const RingFit& fit) const;
+  std::string reasonArchHasNoWgmma() const;
+  std::string perCta(int64_t bytesOfCluster) const;
   std::string reasonNotShared(const LoopTiles& tiles);
   std::string reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline);
   std::optional<OuterLoopPipeline> outerPipeline(const RingFit& fit);
@@ -76,7 +79,7 @@ class LoopPlanner {
   DotOperandStaging staging;
   RingRoom room;
   llvm::SmallVector<tile::LoadTileOp> ahead;  // can be issued ahead
-  llvm::SmallVector<tile::LoadTileOp> once;   // equal in all iterations
+  llvm::SmallVector<tile::LoadTileOp> once;   // the same in all iterations
 };
 
 }  // namespace ligerdsl::compiler

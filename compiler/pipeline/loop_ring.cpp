@@ -141,8 +141,8 @@ void LoopRing::replaceDots() {
   if (dots) dots->replace(at.loop, overlapping);
 }
 
-// Waits until at most `pending` fills are in flight, and synchronises all threads. The wait for TMA
-// copies is per slot, at the read.
+// Waits until at most `pending` fills are in flight, and synchronises the threads if they read each
+// other's copies. For TMA copies only synchronises: awaitSlot waits for each slot before its read.
 Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
   if (byTma()) return tgpu::RingReleaseOp::create(builder, loc, ring);
   return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(),
@@ -172,10 +172,10 @@ Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
   return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }
 
-// Emits the wait for the oldest copies, the copies for the latest iteration with a free slot, and
-// the reads. If wgmmas overlap, this iteration's wgmmas start before the wait and the copies. The
-// previous iteration's wgmmas have then completed, so their slot is free. The wait is then for the
-// next iteration's copies.
+// Emits the wait for this iteration's copies, the copies for the latest iteration with a free slot,
+// and the reads. If wgmmas overlap, the copies start after this iteration's wgmmas. The previous
+// iteration's wgmmas have then completed, so their slot is free. At this place, copies by threads
+// for the next iteration are awaited; TMA copies are awaited in the iteration that reads them.
 SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());

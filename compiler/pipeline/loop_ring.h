@@ -1,5 +1,6 @@
-// Ring of a pipelined loop (tgpu.ring), which copies fill some iterations ahead: slots, fills,
-// waits and reads, shared by the three rewrites to a ring.
+// Emits the ring (tgpu.ring) of a pipelined loop: slots, fills, waits and reads. A copy fills a
+// slot some iterations before the loop reads it. The three rewrites that use a ring share this
+// class.
 #pragma once
 
 #include "compiler/pipeline/loop_plan.h"
@@ -18,7 +19,7 @@ class LoopRing {
 
   /// Emits the ring for the tiles that are loaded ahead.
   void create(mlir::OpBuilder& builder);
-  /// Emits the ring for tiles that are equal in all iterations, if any, and its fill.
+  /// Emits the ring for tiles that are the same in all iterations, if any, and its fill.
   void fillOnce(mlir::OpBuilder& builder, mlir::Value iteration);
   /// Starts the copies of `iteration`. TMA copies start only if the loop has this iteration,
   /// because they must be awaited.

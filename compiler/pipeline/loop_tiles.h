@@ -26,7 +26,7 @@ struct LoadedTile {
 
 struct LoopTiles {
   llvm::SmallVector<LoadedTile> ahead;  // loaded in an earlier iteration than their use
-  llvm::SmallVector<LoadedTile> once;   // equal in all iterations, copied before the loop
+  llvm::SmallVector<LoadedTile> once;   // the same in all iterations, copied before the loop
 
   /// Adds tiles of loads that are issued ahead, with each load's vanishing conversions. If a load
   /// has several readers, each conversion gets its own tile, after all other tiles. The remaining
@@ -43,7 +43,7 @@ struct LoopTiles {
   /// Returns the conversions that vanish because dots read slots in operand layout.
   Conversions vanishing() const;
 
-  /// Returns the tiles in slots, one per part of the ring. Equal loads share a part.
+  /// Returns the tiles in slots, one per part of the ring. Identical loads share a part.
   static llvm::SmallVector<LoadedTile> partsOf(llvm::ArrayRef<LoadedTile> tiles);
   /// Returns the number of the part that holds the tile.
   static unsigned partOf(llvm::ArrayRef<LoadedTile> parts, LoadedTile tile);

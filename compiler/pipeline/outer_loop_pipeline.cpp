@@ -2,6 +2,7 @@
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/dialect/atomic.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,18 +41,24 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at,
   if (!pipeline.outer) return std::nullopt;
   for (tile::LoadTileOp load : loads)
     if (Operation* writer = writerOf(pipeline.outer, memoryAccess(load))) {
-      why = "the op at " + placeOf(writer) +
-            " may write what they read; promise that the arguments do not overlap (no_alias)";
+      why = isAtomic(writer) ? "the atomic at " + placeOf(writer) +
+                                   " may synchronise with other programs, whose writes they read; "
+                                   "move the atomic out of the outer loop"
+                             : "the op at " + placeOf(writer) +
+                                   " may write what they read; promise that the arguments do not "
+                                   "overlap (no_alias)";
       return std::nullopt;
     }
   if (!pipeline.collectBounds()) {
     why =
-        "the loop's bounds depend on more than the counter of the loop around it and values from "
-        "outside";
+        "the loop must have one lower bound and one step for all outer iterations, and an upper "
+        "bound that the outer counter and values from outside determine";
     return std::nullopt;
   }
   if (!pipeline.collectPlaces(loads)) {
-    why = "their indices depend on more than the counters of both loops and values from outside";
+    why =
+        "their indices must be computed from the counters of both loops, values from outside and "
+        "memory that the outer loop does not write";
     return std::nullopt;
   }
   return pipeline;

@@ -57,8 +57,8 @@ class OuterLoopPipeline {
   }
 
   PipelinedLoop* at;
-  // Values of the outer body that the indices use: `fixed` ones are equal in all outer iterations,
-  // `following` ones differ.
+  // Values of the outer body that the indices use: `fixed` ones are the same in all outer
+  // iterations, `following` ones differ.
   llvm::SetVector<mlir::Value> fixed, following;
   // For collected ops: whether the result differs between outer iterations (`moving`), or depends
   // on memory (`read`).
@@ -66,7 +66,7 @@ class OuterLoopPipeline {
   llvm::DenseSet<mlir::Operation*> read;
   bool countsDiffer = false;      // the inner loop's end differs between outer iterations
   bool endsAtCounter = false;     // that end is the outer counter; else it is following[0]
-  mlir::IRMapping hoistedValues;  // values equal in all iterations, computed before the outer loop
+  mlir::IRMapping hoistedValues;  // values of all iterations, computed before the outer loop
   mlir::Value lower, upper,
       step;  // inner bounds, computed before the outer loop; `upper` is null if it differs
 };

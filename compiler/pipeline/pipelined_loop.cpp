@@ -17,9 +17,10 @@ bool PipelinedLoop::addSlice(Value value, SetVector<Operation*>& slice, bool& fo
   Operation* op = value.getDefiningOp();
   if (!op || op->getNumRegions() || !isPure(op)) {
     reasonNotAhead =
-        op ? "its index is known at " + placeOf(op) + " only, which reads memory or branches"
+        op ? "its index comes from the op at " + placeOf(op) + ", which reads memory or branches"
            : std::string("its index depends on a value that the loop carries");
-    reasonNotAhead += "; compute it from the loop's counter and from values from outside";
+    reasonNotAhead +=
+        "; compute the index from the loop's counter and from values from outside the loop";
     return false;
   }
   for (Value operand : op->getOperands())

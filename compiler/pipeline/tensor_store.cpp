@@ -73,15 +73,21 @@ Operation* outermost(Operation* op) {
 
 std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-  if (!type || type.getRank() != 2) return "it does not have two dimensions";
+  if (!type || type.getRank() != 2)
+    return "the tile has " + std::to_string(type ? type.getRank() : 0) +
+           " dimensions, and a TMA store needs 2";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() &&
-      !type.getElementType().isF32())
-    return "its elements are not f16, bf16 or f32";
+      !type.getElementType().isF32()) {
+    std::string element;
+    llvm::raw_string_ostream(element) << type.getElementType();
+    return "its elements are " + element + ", and a TMA store needs f16, bf16 or f32";
+  }
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
-    return "its sizes are not powers of two";
+    return "its sizes " + std::to_string(type.getDimSize(0)) + " and " +
+           std::to_string(type.getDimSize(1)) + " must be powers of two";
   if (store.getAlignmentOffset()) return "it has an alignment offset";
   const std::optional<int64_t> rows = rowsOfCta(layoutOf(source));
-  if (!rows) return "the CTAs of the cluster do not have consecutive rows of it";
+  if (!rows) return "the CTAs of the cluster do not hold consecutive rows of the tile";
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
@@ -89,11 +95,12 @@ std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
       !why.empty())
     return why;
   if (*rows < Swizzle::kPeriod)
-    return "it has " + std::to_string(*rows) + " rows, and TMA copies need " +
+    return "each CTA has " + std::to_string(*rows) + " rows of it, and a TMA store needs " +
            std::to_string(Swizzle::kPeriod) + " or more";
-  if (store.getTileShape().back() != type.getDimSize(1) ||
-      !Swizzle::widest(*rows, type.getDimSize(1) * elementBytes(type)))
-    return "its rows are too short for a swizzle";
+  const int64_t rowBytes = type.getDimSize(1) * elementBytes(type);
+  if (store.getTileShape().back() != type.getDimSize(1) || !Swizzle::widest(*rows, rowBytes))
+    return "its rows have " + std::to_string(rowBytes) +
+           " bytes, and a TMA store needs 32 or more; use wider tiles";
   if (Operation* rival = rivalOf(store))
     return "it may use the same memory as the access at " + placeOf(rival) +
            ", which would not wait for it";

@@ -60,13 +60,15 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
     return "its elements are not contiguous; the last stride of the view must be 1";
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) +
-           " bytes is no multiple of " + std::to_string(group);
+           " bytes is no multiple of " + std::to_string(group) + " bytes";
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
-    return "a block has elements of several rows";
+    return "a block has elements of several rows; use tiles of one row";
   if (load.getAlignmentOffset()) {
     if (alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape))
       return "";
-    return "the alignment offset belongs to another row";
+    return "its alignment offset is not provably that of its row; use View::alignment_offset of "
+           "this "
+           "row";
   }
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
@@ -82,9 +84,10 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
   for (tile::LoadTileOp load : all)
     if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
   if (loads.empty() || loads.size() > 2) {
-    why = std::to_string(loads.size()) +
-          " loops load its blocks; a resident row needs two, or one if it is the same for all "
-          "programs";
+    why =
+        std::to_string(loads.size()) +
+        " loads in loops read its blocks; a resident row needs two, or one if the row is the same "
+        "for all programs";
     return std::nullopt;
   }
   if (why = reasonNotAligned(loads[0]); !why.empty()) return std::nullopt;
@@ -108,9 +111,9 @@ bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<ProgramLoop> programs = ProgramLoop::around(first);
   std::optional<int64_t> count = positionsOf(first);
   reason =
-      "one loop reads it, so it would have to be the same row for all programs of a loop over "
-      "programs (dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or "
-      "load it without resident()";
+      "only one loop reads it, and that needs the same row in all programs of a loop over programs "
+      "(dynamic_persistent), and a loop from 0 to a constant; read it in a second loop, or load it "
+      "without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
   // A program's promise does not cover copies that start before the first program.
@@ -129,31 +132,42 @@ bool ResidentRow::loopsMatch() {
       "other";
   if (first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
   reason =
-      "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
+      "its two loops are inside another loop, which is not the loop over programs "
+      "(dynamic_persistent); remove the outer loop";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
-  reason = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
+  reason =
+      "both loops must run from 0 to the same constant number of blocks, 2 or more, in steps of 1";
   std::optional<int64_t> count = positionsOf(first);
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
-  reason = "the two loops load it by different tiles, pads or alignment offsets";
+  reason =
+      "its two loads differ in view, tile shape, pad or alignment offset; use the same in both "
+      "loops";
   return firstLoad.getView() == secondLoad.getView() &&
          firstLoad.getTileShape() == secondLoad.getTileShape() &&
          firstLoad.getPadAttr() == secondLoad.getPadAttr() &&
          firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
 
-// Returns true if all indices except the last are equal in both loops and defined outside of them,
-// and the last index obeys rule M.
+// Returns true if all indices except the last are the same in both loops and defined outside of
+// them, and the last index obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
-  reason = "its row or alignment offset is computed inside of the loops";
+  reason =
+      "its row index or alignment offset is computed inside the loops; compute it before the first "
+      "loop";
   if (firstLoad.getAlignmentOffset() &&
       !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset()))
     return false;
-  for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
-    if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
+  for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back())) {
+    if (!mirrors(a, b)) {
+      reason = "its two loops do not provably read the same row; use one row index in both";
+      return false;
+    }
+    if (!first.isDefinedOutsideOfLoop(a)) return false;
+  }
   reason =
-      "the second loop must read the blocks in reverse order; use r.load(i) in the first loop and "
+      "the second loop must read the blocks in reverse order: r.load(i) in the first loop, "
       "r.load(blocks - 1 - i) in the second";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }

@@ -5,7 +5,7 @@
 //   Rule M: Exactly two loops of one block load blocks of the row; loads elsewhere stay unchanged.
 //           Both loops run from 0 to the same constant n, the number of positions. The first loop
 //           loads block f(i), the second one block g(i), with g(i) = f(n - 1 - i). The two index
-//           computations are equal op by op, if n - 1 - j in the second loop replaces i in the
+//           computations are identical op by op, if n - 1 - j in the second loop replaces i in the
 //           first. No loop encloses them except the loop over a CTA's programs, so the ring is set
 //           up once.
 //   Rule W: Nothing before the end of the first loop may write the row. Copies read ahead through

@@ -9,19 +9,21 @@ namespace {
 TEST(Remarks, RemedyIsThatOfTheReasonInTheText) {
   const Remark remark =
       make_remark(RemarkId::load_not_staged,
-                  "num_stages = 3: not staged in shared memory: it has fewer vectors than there "
-                  "are threads");
-  EXPECT_EQ(remedy_of(remark), "larger tiles or fewer warps");
-  EXPECT_EQ(text_with_remedy(remark),
-            "remark: [tile-prefetch-loads] num_stages = 3: not staged in shared memory: it has "
-            "fewer vectors than there are threads; remedy: larger tiles or fewer warps "
-            "[load-not-staged]");
+                  "num_stages = 3: not staged in shared memory: the layouts of its uses split its "
+                  "16-byte vectors");
+  EXPECT_EQ(remedy_of(remark), "tiles whose vectors a thread can use whole");
+  EXPECT_EQ(
+      text_with_remedy(remark),
+      "remark: [tile-prefetch-loads] num_stages = 3: not staged in shared memory: the layouts "
+      "of its uses split its 16-byte vectors; remedy: tiles whose vectors a thread can use "
+      "whole [load-not-staged]");
 }
 
 TEST(Remarks, NumbersInAReasonDoNotHideItsRemedy) {
-  const Remark remark = make_remark(RemarkId::no_tensor_store,
-                                    "tensor_copies = true: not done: it has 4 rows, and TMA copies "
-                                    "need 8 or more");
+  const Remark remark =
+      make_remark(RemarkId::no_tensor_store,
+                  "tensor_copies = true: not done: each CTA has 4 rows of it, and a "
+                  "TMA store needs 8 or more");
   EXPECT_EQ(remedy_of(remark), "8 rows or more");
 }
 

@@ -12,7 +12,7 @@ func.func @swapped(%x: !x {tile.read_only}, %c: !c {tile.alias_class = 1 : i64})
   %a = tile.load_tile %x[%c0, %c0, %c0, %c0] shape [2, 2, 16, 128] : !x -> tensor<2x2x16x128xbf16>
   %p = tile.permute %a [1, 0, 2, 3] : tensor<2x2x16x128xbf16> -> tensor<2x2x16x128xbf16>
   %b = tile.reshape %p : tensor<2x2x16x128xbf16> -> tensor<64x128xbf16>
-  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not have consecutive rows of it [no-tensor-store]}}
+  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not hold consecutive rows of the tile [no-tensor-store]}}
   tile.store_tile %b, %c[%c0, %c0] shape [64, 128] {tensor_copies} : tensor<64x128xbf16>, !c
   return
 }

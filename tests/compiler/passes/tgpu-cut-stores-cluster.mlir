@@ -38,10 +38,10 @@ func.func @own_rows(%x: !c {tile.read_only}, %c: !c, %n: i64) {
 func.func @by_threads(%x: !c {tile.read_only}, %few: !c {tile.alias_class = 1 : i64}, %one: !c {tile.alias_class = 2 : i64}) {
   %c0 = arith.constant 0 : i64
   %a = tile.load_tile %x[%c0, %c0] shape [8, 2048] : !c -> tensor<8x2048xbf16>
-  // expected-remark @below {{tensor_copies = true: not done: it has 4 rows, and TMA copies need 8 or more [no-tensor-store]}}
+  // expected-remark @below {{tensor_copies = true: not done: each CTA has 4 rows of it, and a TMA store needs 8 or more [no-tensor-store]}}
   tile.store_tile %a, %few[%c0, %c0] shape [8, 2048] {tensor_copies} : tensor<8x2048xbf16>, !c
   %b = tile.load_tile %x[%c0, %c0] shape [1, 4096] : !c -> tensor<1x4096xbf16>
-  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not have consecutive rows of it [no-tensor-store]}}
+  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not hold consecutive rows of the tile [no-tensor-store]}}
   tile.store_tile %b, %one[%c0, %c0] shape [1, 4096] {tensor_copies} : tensor<1x4096xbf16>, !c
   return
 }

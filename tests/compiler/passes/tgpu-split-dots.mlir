@@ -26,7 +26,7 @@
 //
 // There is no room for two iterations: operands change their layout through shared memory, and the
 // next ones are prefetched to L2.
-// SMALL: remark: [tile-prefetch-loads] num_stages = 3: dot operands pass through registers: shared memory does not hold the tiles of two iterations; use smaller tiles [no-room-for-dot-operands]
+// SMALL: remark: [tile-prefetch-loads] num_stages = 3: dot operands pass through registers: two iterations of the loop's tiles take {{[0-9]+}} bytes of shared memory per CTA, and {{[0-9]+}} are left; use smaller tiles [no-room-for-dot-operands]
 // SMALL-LABEL: func.func @product
 // SMALL-NOT: tgpu.ring
 // SMALL-COUNT-2: tgpu.convert_layout
@@ -49,7 +49,7 @@ func.func @product(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n:
 // Rows that start at any address cannot be copied 16 bytes at a time.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
 // RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// REMARK: remark: [tile-prefetch-loads] num_stages = 3: a dot operand passes through registers: copies are of 16 bytes, and facts prove accesses of 2 [dot-operand-in-registers]
+// REMARK: remark: [tile-prefetch-loads] num_stages = 3: a dot operand passes through registers: a copy has 16 bytes, and facts prove accesses of only 2 bytes [dot-operand-in-registers]
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT: tgpu.ring
 // CHECK: return

@@ -5,7 +5,7 @@
 
 func.func @stride(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
-  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take an alignment offset (View::alignment_offset), or say what divides the index (assume_divisible) [narrow-access]}}
+  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are only known to begin at a multiple of 2 elements, not of 8; pad them, use an alignment offset (View::alignment_offset), or promise a divisor of the index (assume_divisible) [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
   return
 }
@@ -38,7 +38,7 @@ func.func @computed_row(%x: !row, %i: i64) {
 func.func @address(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %a = arith.constant dense<1.0> : tensor<4096xbf16>
-  // expected-remark @below {{accesses of 8 bytes, not 16: the address is known to be a multiple of 8 bytes only [narrow-access]}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: the address is only known to be a multiple of 8 bytes; align it to 16 bytes [narrow-access]}}
   tile.store_tile %a, %x[%i, %zero] shape [0, 4096] : tensor<4096xbf16>, !row
   return
 }
@@ -59,7 +59,7 @@ func.func @no_contiguous_dimension(%x: !columns, %i: i64) {
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 
 func.func @narrow_tiles(%x: !row, %i: i64) {
-  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8 [narrow-access]}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8; use tiles of whole vectors [narrow-access]}}
   %a = tile.load_tile %x[%i, %i] shape [1024, 4] : !row -> tensor<1024x4xbf16>
   return
 }
@@ -73,7 +73,7 @@ func.func @narrow_tiles(%x: !row, %i: i64) {
 func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
   scf.for %i = %lo to %hi step %step : i64 {
     %a = tile.load_tile %x[%i, %lo] shape [64, 64] : !row -> tensor<64x64xf32>
-    // expected-remark @below {{change of layout in a loop: each iteration moves 16384 bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is used [layout-change-in-loop]}}
+    // expected-remark @below {{change of layout in a loop: each iteration moves 16384 bytes through shared memory; convert the tile before the loop, or load it in the shape in which it is used [layout-change-in-loop]}}
     %t = tile.permute %a [1, 0] : tensor<64x64xf32> -> tensor<64x64xf32>
     tile.store_tile %t, %x[%i, %hi] shape [64, 64] : tensor<64x64xf32>, !row
   }

@@ -33,7 +33,7 @@ func.func @row(%x: !row, %y: !row, %i: i64) {
 func.func @stride_forbids_vectors(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   // CHECK: tensor<4096xbf16, #[[PAIRS]]>
-  // expected-remark-re @below {{accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; {{.+}} [narrow-access]}}
+  // expected-remark-re @below {{accesses of 4 bytes, not 16: rows along dimension 0 are only known to begin at a multiple of 2 elements, not of 8; {{.+}} [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
   return
 }

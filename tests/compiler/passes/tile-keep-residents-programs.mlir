@@ -7,7 +7,7 @@
 //
 // Rows that cannot be kept get a remark.
 // NEXT-ROW: programs.mlir:[[@LINE+117]]:{{.+}} remark: [tile-keep-residents] the next program's row is not read ahead: its index depends on memory that the kernel may write, or on more than arithmetic; compute it from the program id [next-row-not-ahead]
-// NOT-ALL: remark: [tile-keep-residents] row of all programs: not cached: with the others it needs 8256 bytes of shared memory in each CTA, and there are 5000 [program-row-not-cached]
+// NOT-ALL: remark: [tile-keep-residents] row of all programs: not cached: all resident rows together need 8256 bytes of shared memory in each CTA, and there are 5000; use smaller blocks or fewer resident rows [program-row-not-cached]
 
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
 !labels = !tile.view<?xi32, strides = [1], align = 4, dim_div = [1], stride_div = [1]>

@@ -14,7 +14,7 @@ func.func @one_order(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop must read the blocks in reverse order; use r.load(i) in the first loop and r.load(blocks - 1 - i) in the second [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop must read the blocks in reverse order: r.load(i) in the first loop, r.load(blocks - 1 - i) in the second [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -134,7 +134,7 @@ func.func @several_rows(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2x512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block has elements of several rows [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block has elements of several rows; use tiles of one row [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [2, 512] {resident = 1 : i64} : !x -> tensor<2x512xf32>
     %s = arith.addf %acc, %t : tensor<2x512xf32>
     scf.yield %s : tensor<2x512xf32>
@@ -164,7 +164,7 @@ func.func @odd_block(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is no multiple of 16 [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is no multiple of 16 bytes [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 2] {resident = 1 : i64} : !x -> tensor<2xf32>
     %s = arith.addf %acc, %t : tensor<2xf32>
     scf.yield %s : tensor<2xf32>
@@ -255,7 +255,7 @@ func.func @no_room(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<8192xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark-re @below {{[tile-keep-residents] resident row: not cached: 2 blocks of 32768 bytes must fit, and it has 16512 bytes of shared memory in each CTA{{.*}}; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm [resident-row-not-cached]}}
+    // expected-remark-re @below {{[tile-keep-residents] resident row: not cached: 2 blocks of 32768 bytes must fit, and the row has 16512 bytes of shared memory in each CTA{{.*}}; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 8192] {resident = 1 : i64} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -281,7 +281,7 @@ func.func @read_once(%x: !x) {
   %row = arith.constant 0 : i64
   scf.for %i = %c0 to %n step %c1 : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: one loop reads it, so it would have to be the same row for all programs of a loop over programs (dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident() [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: only one loop reads it, and that needs the same row in all programs of a loop over programs (dynamic_persistent), and a loop from 0 to a constant; read it in a second loop, or load it without resident() [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     tile.print "t" %t : tensor<512xf32>
   }
@@ -294,7 +294,7 @@ func.func @read_once(%x: !x) {
 
 func.func @no_loop(%x: !x) {
   %row = arith.constant 0 : i64
-  // expected-remark @below {{[tile-keep-residents] resident row: not cached: 0 loops load its blocks; a resident row needs two, or one if it is the same for all programs [resident-row-not-cached]}}
+  // expected-remark @below {{[tile-keep-residents] resident row: not cached: 0 loads in loops read its blocks; a resident row needs two, or one if the row is the same for all programs [resident-row-not-cached]}}
   %t = tile.load_tile %x[%row, %row] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
   tile.print "t" %t : tensor<512xf32>
   return
@@ -348,7 +348,7 @@ func.func @enclosed(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_clas
   scf.for %k = %c0 to %n step %c1 : i32 {
     %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
       %b = arith.extsi %i : i32 to i64
-      // expected-remark @below {{[tile-keep-residents] resident row: not cached: a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may [resident-row-not-cached]}}
+      // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loops are inside another loop, which is not the loop over programs (dynamic_persistent); remove the outer loop [resident-row-not-cached]}}
       %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
       %s = arith.addf %acc, %t : tensor<512xf32>
       scf.yield %s : tensor<512xf32>
@@ -379,7 +379,7 @@ func.func @begins_late(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_c
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c1 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1 [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: both loops must run from 0 to the same constant number of blocks, 2 or more, in steps of 1 [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -409,7 +409,7 @@ func.func @two_pads(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_clas
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the two loops load it by different tiles, pads or alignment offsets [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loads differ in view, tile shape, pad or alignment offset; use the same in both loops [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -440,7 +440,7 @@ func.func @row_from_inside(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.ali
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
     %r = arith.addi %row, %b : i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its row or alignment offset is computed inside of the loops [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its row index or alignment offset is computed inside the loops; compute it before the first loop [resident-row-not-cached]}}
     %t = tile.load_tile %x[%r, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -502,7 +502,7 @@ func.func @offset_of_another_row(%x: !x {tile.alias_class = 1 : i64}, %y: !y {ti
   %offset = tile.alignment_offset %x[%other] : !x
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the alignment offset belongs to another row [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its alignment offset is not provably that of its row; use View::alignment_offset of this row [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>

@@ -33,7 +33,7 @@ func.func @row(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i6
 // well: 80 bytes.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32847" 2>&1 | FileCheck %s --check-prefix=EXCHANGE
-// EXCHANGE: two iterations take 65536 bytes of shared memory or more, and 65534 are left [load-not-staged]
+// EXCHANGE: two iterations of the loop's tiles take 32768 bytes of shared memory per CTA, and 32767 are left; use smaller tiles [load-not-staged]
 // EXCHANGE-LABEL: func.func @rows
 // EXCHANGE-NOT: stage
 // EXCHANGE: tile.prefetch_tile

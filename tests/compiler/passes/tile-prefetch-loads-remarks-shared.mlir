@@ -56,7 +56,7 @@ func.func @padded(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> te
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{not staged in shared memory: copies pad with zeros only [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: copies to shared memory pad only with 0; load with pad 0 [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] {pad = 1.0 : f32} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -74,7 +74,7 @@ func.func @offset(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> te
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     %offset = tile.alignment_offset %x[%lo] : !x
-    // expected-remark @below {{not staged in shared memory: the alignment offset belongs to another row [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: its alignment offset is not provably that of its row; use View::alignment_offset of this row [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] alignment_offset %offset shape [0, 8192] : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>

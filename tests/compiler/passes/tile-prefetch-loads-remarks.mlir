@@ -22,7 +22,7 @@ func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %row = tile.load_tile %n[%i] shape [0] : !n -> i64
-    // expected-remark-re @below {{its index is known at {{.+}}-remarks.mlir:24 only, which reads memory or branches; compute it from the loop's counter and from values from outside [load-not-ahead]}}
+    // expected-remark-re @below {{its index comes from the op at {{.+}}-remarks.mlir:24, which reads memory or branches; compute the index from the loop's counter and from values from outside the loop [load-not-ahead]}}
     %t = tile.load_tile %x[%row, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   } {tile.num_stages = 2 : i64}
@@ -36,7 +36,7 @@ func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %
 func.func @index_carried(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> i64 {
   %c0 = arith.constant 0 : i64
   %r = scf.for %i = %lo to %hi step %step iter_args(%row = %c0) -> (i64) : i64 {
-    // expected-remark @below {{not loaded ahead: its index depends on a value that the loop carries; compute it from the loop's counter and from values from outside [load-not-ahead]}}
+    // expected-remark @below {{not loaded ahead: its index depends on a value that the loop carries; compute the index from the loop's counter and from values from outside the loop [load-not-ahead]}}
     %t = tile.load_tile %x[%row, %c0] shape [0, 0] : !x -> f32
     %n = arith.fptosi %t : f32 to i64
     scf.yield %n : i64
@@ -51,7 +51,7 @@ func.func @index_carried(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
 func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   %one = arith.constant 1 : i32
-  // expected-remark-re @below {{no load is issued ahead: the atomic at {{.+}}-remarks.mlir:56 may announce what a later iteration reads; take it out of the loop [atomic-in-loop]}}
+  // expected-remark-re @below {{no load is issued ahead: the atomic at {{.+}}-remarks.mlir:56 may synchronise with other programs, whose writes later iterations read; move the atomic out of the loop [atomic-in-loop]}}
   scf.for %i = %lo to %hi step %step : i64 {
     %old = tile.atomic_rmw add %one, %p : i32, !tile.ptr<i32> -> i32
     %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
@@ -63,7 +63,7 @@ func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i6
 // -----
 
 func.func @nothing_to_load(%lo: i64, %hi: i64, %step: i64) {
-  // expected-remark @below {{num_stages = 2: without effect: the loop's body loads no tile of a partition; loads in inner loops and branches, and gathers, are not issued ahead [nothing-to-load-ahead]}}
+  // expected-remark @below {{num_stages = 2: without effect: the loop's body itself loads no tile of a partition (loads in inner loops and branches, and gathers, are not issued ahead); pipeline the loop whose body loads tiles [nothing-to-load-ahead]}}
   scf.for %i = %lo to %hi step %step : i64 {
     tile.print "i" %i : i64
   } {tile.num_stages = 2 : i64}
@@ -94,7 +94,7 @@ func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> t
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   // expected-remark @below {{only prefetched to L2: in registers they take 256 bytes per thread, and 126 are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{not staged in shared memory: copies are of 16 bytes, and facts prove accesses of 4 [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: a copy has 16 bytes, and facts prove accesses of only 4 bytes [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -111,7 +111,7 @@ func.func @no_shared_memory(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: 
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
-    // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: two iterations of the loop's tiles take 65536 bytes of shared memory per CTA, and 0 are left; use smaller tiles [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -130,9 +130,9 @@ func.func @small_ones(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -
   %nought = arith.constant 0.0 : f32
   // expected-remark-re @below {{only prefetched to L2: in registers they take {{.*}} bytes per thread, and {{.*}} are left; use smaller tiles or more warps [only-prefetched-to-l2]}}
   %sums:3 = scf.for %i = %lo to %hi step %step iter_args(%a = %zero, %b = %none, %c = %nought) -> (tensor<8192xf32>, tensor<128xf32>, f32) : i64 {
-    // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: two iterations of the loop's tiles take 65536 bytes of shared memory per CTA, and 0 are left; use smaller tiles [load-not-staged]}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
-    // expected-remark @below {{not staged in shared memory: it has fewer vectors than there are threads [load-not-staged]}}
+    // expected-remark @below {{not staged in shared memory: its tile has 32 vectors of 16 bytes for 128 threads; use larger tiles or fewer warps [load-not-staged]}}
     %u = tile.load_tile %x[%i, %c0] shape [0, 128] : !x -> tensor<128xf32>
     // expected-remark @below {{not staged in shared memory: it is a scalar [load-not-staged]}}
     %v = tile.load_tile %x[%i, %c0] shape [0, 0] : !x -> f32
@@ -152,7 +152,7 @@ func.func @slice_of_each_iteration(%x: !x {tile.read_only}, %lo: i64, %hi: i64, 
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %rows = tile.slice %x, 0 from %i to %hi : !x -> !x
-    // expected-remark @below {{not loaded ahead: it reads a slice of a view that the loop makes; take the slice before the loop [load-not-ahead]}}
+    // expected-remark @below {{not loaded ahead: it reads a slice that is taken inside the loop; take the slice before the loop [load-not-ahead]}}
     %t = tile.load_tile %rows[%c0, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   } {tile.num_stages = 2 : i64}

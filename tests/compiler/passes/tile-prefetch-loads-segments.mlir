@@ -55,8 +55,8 @@ func.func @straight(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {ti
 // CHECK: tgpu.ring_fill %[[TWO]]
 // CHECK: tgpu.ring_release %[[TWO]] {tgpu.emptied}
 // CHECK: return
-// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them and those of a later loop; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
-// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them and the buffers of the outer loop's body; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
+// REMARK: loads are not issued ahead from one iteration of the outer loop to the next: their tiles take {{[0-9]+}} bytes of shared memory per CTA, those of later loops {{[0-9]+}}, and {{[0-9]+}} are left; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
+// REMARK: loads are not issued ahead from one iteration of the outer loop to the next: their tiles take {{[0-9]+}} bytes of shared memory per CTA, and the outer loop's body leaves {{[0-9]+}}; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
 func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.read_only}, %w: !x {tile.read_only}, %c: !c, %n: i64, %tiles: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -7,8 +7,8 @@
 // RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=67552" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ROOM
-// OTHER: tensor_copies = true: not done: the architecture has no wgmma [no-tensor-copies]
-// ROOM: tensor_copies = true: not done: shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer stages [no-tensor-copies]
+// OTHER: tensor_copies = true: not done: {{sm_[0-9]+}} has no wgmma; compile for sm_90a [no-tensor-copies]
+// ROOM: tensor_copies = true: not done: the tiles and mbarriers take {{[0-9]+}} bytes of shared memory per CTA, and {{[0-9]+}} are left; use smaller tiles or fewer stages [no-tensor-copies]
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !heads = !tile.view<?x?x8x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
@@ -99,7 +99,7 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
 // write an operand, an outer loop without a counter.
 // CHECK-LABEL: func.func @two_stages
 // CHECK: tgpu.ring : <2 async of
-// REMARK: num_stages = 2: tensor_copies = true: not done: they need three stages or more [no-tensor-copies]
+// REMARK: num_stages = 2: tensor_copies = true: not done: TMA copies of a loop that only accumulates need 3 stages, and it has 2; raise num_stages or use smaller tiles [no-tensor-copies]
 func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -113,7 +113,7 @@ func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: num_stages = 1: tensor_copies = true: not done: they need two stages or more [no-tensor-copies]
+// REMARK: num_stages = 1: tensor_copies = true: not done: TMA copies need two stages or more; raise num_stages [no-tensor-copies]
 func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -172,7 +172,7 @@ func.func @squeezed(%x: !x {tile.read_only}, %y: !heads {tile.read_only}, %c: !c
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: tensor_copies = true: not done: wgmma cannot compute all dots of the loop from a B in shared memory [no-tensor-copies]
+// REMARK: tensor_copies = true: not done: wgmma can compute {{[0-9]+}} of the loop's {{[0-9]+}} dots, and must compute all of them [no-tensor-copies]
 func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -255,7 +255,7 @@ func.func @branch(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   }
   return
 }
-// REMARK: tensor_copies = true: not done: a loop around it is not a counted loop [no-tensor-copies]
+// REMARK: tensor_copies = true: not done: a while loop encloses the loop; use a counted loop [no-tensor-copies]
 func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -302,7 +302,7 @@ func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, 
 }
 // CHECK-LABEL: func.func @slices_of_four_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: tensor_copies = true: not done: a sliced view must have at most three dimensions [no-tensor-copies]
+// REMARK: tensor_copies = true: not done: the sliced view has 4 dimensions, and TMA copies take at most 3 of a slice [no-tensor-copies]
 func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -319,7 +319,7 @@ func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.re
 }
 // CHECK-LABEL: func.func @slices_along_two_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: tensor_copies = true: not done: a slice must be along one dimension, other than the last [no-tensor-copies]
+// REMARK: tensor_copies = true: not done: the view is sliced along several dimensions or with a step; slice one dimension, with step 1 [no-tensor-copies]
 func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -358,8 +358,8 @@ func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i6
 
 // If one dot of the loop multiplies in IEEE f32, TMA copies are not used, and the other dot uses
 // mma.sync.
-// REMARK: remark: [tile-prefetch-loads] num_stages = 4: tensor_copies = true: not done: wgmma cannot compute all dots of the loop from a B in shared memory [no-tensor-copies]
-// REMARK: remark: [tile-prefetch-loads] wgmma: not used: only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true [wgmma-not-used]
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: tensor_copies = true: not done: wgmma can compute {{[0-9]+}} of the loop's {{[0-9]+}} dots, and must compute all of them [no-tensor-copies]
+// REMARK: remark: [tile-prefetch-loads] wgmma: not used: only TMA copies to shared memory round f32 operands to tf32; use tensor_copies = true [wgmma-not-used]
 // CHECK-LABEL: func.func @both_precisions
 // CHECK: tgpu.ring : <{{.}} async of
 // CHECK-NOT: tgpu.wgmma

@@ -100,8 +100,8 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
 // CHECK: tgpu.ring :
 // CHECK: tgpu.ring_await %{{.+}} pending 0
 // CHECK: tile.store_tile
-// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: the op at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias) [not-ahead-across-outer-loop]
-// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
+// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the outer loop to the next: the op at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias) [not-ahead-across-outer-loop]
+// REMARK: the next: their indices must be computed from the counters of both loops, values from outside and memory that the outer loop does not write [not-ahead-across-outer-loop]
 func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -134,8 +134,8 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
 
 // Pointers have no bounds, so a tile that does not exist cannot be read through them. There, a
 // divisor from memory may be 0.
-// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
-// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
+// REMARK: the next: their indices must be computed from the counters of both loops, values from outside and memory that the outer loop does not write [not-ahead-across-outer-loop]
+// REMARK: the next: their indices must be computed from the counters of both loops, values from outside and memory that the outer loop does not write [not-ahead-across-outer-loop]
 // CHECK-LABEL: func.func @pointer
 // CHECK: scf.for
 // CHECK: tgpu.ring :
@@ -312,7 +312,7 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
 }
 
 // Operand B is not contiguous along k, so it is converted to f16 before the multiplication.
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: the pipelined loop of the dot must load both fp8 operands, A as [m, k] and B as [n, k] (permuted afterwards), in rows of a multiple of 32 bytes; they are converted to f16 [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: fp8 operands must be loaded in the dot's pipelined loop, in rows along k of a multiple of 32 bytes: load A as [m, k], and B as [n, k] with .permute(); mma.sync computes the dot in f16 [wgmma-not-used]
 // CHECK-LABEL: func.func @eight_bits_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} {format_a = f8E4M3FN, format_b = f8E4M3FN}
@@ -358,9 +358,9 @@ func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !
 // Operand A is not contiguous along k, or wgmma does not support the number of columns.
 // FP8: remark: [tile-assign-layouts] an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows [i8-read-by-bytes]
 // FP8-NOT: byte by byte
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: the pipelined loop of the dot must load both i8 operands, A as [m, k] and B as [n, k] (permuted afterwards), in rows of a multiple of 32 bytes [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: i8 operands must be loaded in the dot's pipelined loop, in rows along k of a multiple of 32 bytes: load A as [m, k], and B as [n, k] with .permute() [wgmma-not-used]
 // FP8-NOT: byte by byte
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: n = 40; i8 needs a multiple of 16 above 32 [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: n = 40, and with i8 operands n above 32 must be a multiple of 16 [wgmma-not-used]
 // CHECK-LABEL: func.func @whole_numbers_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} : tensor<64x32xi8, {{.*}} -> tensor<64x64xi32
@@ -388,7 +388,7 @@ func.func @whole_numbers_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_o
 }
 
 // Only TMA copies round f32 to tf32.
-// FP8: remark: [tile-prefetch-loads] wgmma: not used: neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which does [wgmma-not-used]
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: wgmma does not round f32 to tf32, and the loop's copies to shared memory do so only with tensor_copies = true; set it [wgmma-not-used]
 // CHECK-LABEL: func.func @tf32
 // CHECK: tgpu.ring : <4 async of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
 // CHECK-NOT: tgpu.wgmma

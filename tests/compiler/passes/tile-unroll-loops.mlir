@@ -129,7 +129,7 @@ func.func @few_iterations() {
 // CHECK: step %c1073741824_i32
 func.func @refused(%lo: i32, %hi: i32) {
   %step = arith.constant 1073741824 : i32
-  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: a step of 2 times 1073741824 does not fit the counter [unrolled-step-too-large]}}
+  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: the unrolled step, 2 times 1073741824, overflows the i32 counter [unrolled-step-too-large]}}
   scf.for %i = %lo to %hi step %step : i32 {
     tile.print "i" %i : i32
   } {tile.unroll = 2 : i64}
@@ -140,7 +140,7 @@ func.func @refused(%lo: i32, %hi: i32) {
 
 // CHECK-LABEL: func.func @too_large
 func.func @too_large(%lo: i32, %hi: i32, %step: i32) {
-  // expected-remark @below {{not unrolled by 8000: the body has 3 operations, and all copies may have 16384; unroll less, or use a shorter body [unrolled-body-too-long]}}
+  // expected-remark @below {{not unrolled by 8000: the body has 3 operations, so 8000 copies exceed the limit of 16384 in total; unroll less, or use a shorter body [unrolled-body-too-long]}}
   scf.for %i = %lo to %hi step %step : i32 {
     tile.print "i" %i : i32
     tile.print "i" %i : i32
