@@ -86,8 +86,8 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
   const int64_t linear = to.linearRegisters();
   std::vector<int32_t> sources;
   sources.reserve(to.registers());
-  // Copies are outside the map and equal in both layouts, so only registers of the linear part are
-  // renamed.
+  // Copies are outside the map and the same in both layouts, so only registers of the linear part
+  // are renamed.
   for (int64_t copy = 0; copy < to.copies(); ++copy) {
     for (int64_t reg = 0; reg < linear; ++reg) {
       uint64_t offset = 0;

@@ -1,5 +1,5 @@
-// Compares two layouts of one shape: where the first one holds each value that the second one
-// needs.
+// Compares two layouts of one shape, to find where the first one holds each value that the second
+// one needs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ligerdsl::compiler {
 
 // Distance that values travel when a tile is converted from one layout to another.
 enum class Travel : uint8_t {
-  none,       // the layouts are equal
+  none,       // the layouts are identical
   registers,  // every thread already holds its values; all threads rename registers in the same way
   warp,       // every warp already holds its values; shuffles suffice
   cta,        // through shared memory

@@ -9,9 +9,8 @@ constexpr int64_t kWarpThreads = 32;
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// Bits of an index along one dimension. The lowest `whole` bits are inside a fragment. They and the
-// next bits, `own()` together, are inside one warp. The highest `warps` bits come from the number
-// of the warp.
+// Bits of an index along one dimension. The lowest `whole` bits are inside a fragment, and the
+// lowest own() bits are inside one warp. The highest `warps` bits come from the number of the warp.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
@@ -30,7 +29,7 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// Returns how many row bits, the highest ones, select the CTA.
+// Returns the number of row bits that select the CTA. They are the highest ones.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
@@ -74,8 +73,8 @@ void ownRows(Bases* bases, const WarpSplit& split) {
 }
 
 // Returns the bases of the warp number's bits: first row bits, then column bits, then idle bits.
-// The accumulator's rows are along dimension `rows` of the tile, and its columns along `columns`. A
-// tile without one of these dimensions has -1 there.
+// The accumulator's rows are along dimension `rows` of the tile, and its columns along `columns`.
+// An argument of -1 means that the tile does not have this dimension.
 Bases warpBases(const WarpSplit& split, int rows, int columns) {
   Bases bases;
   if (rows < 0) {

@@ -1,4 +1,5 @@
-// Layouts of a matmul's tiles, [m, k] by [k, n] added to [m, n], on the threads of a GPU.
+// Layouts of a matmul's operands, [m, k] and [k, n], and its accumulator, [m, n], on the threads of
+// a GPU.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 // Prints layouts: the basis vectors on one line, and the tile as a table of owners.
 #include <algorithm>
+#include <cstdio>
 
 #include "compiler/layout/linear_layout.h"
 
@@ -18,6 +19,12 @@ std::string cellText(const LinearLayout& layout, const LinearLayout::Coordinates
   if (layout.ctas() > 1) text += "c" + std::to_string(place.cta) + " ";
   return text + "w" + std::to_string(place.warp) + " l" + std::to_string(place.lane) + " r" +
          std::to_string(place.reg);
+}
+
+std::string hexText(uint64_t mask) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(mask));
+  return text;
 }
 
 // Advances all but the last coordinate to the next row. Returns false after the last row.
@@ -47,10 +54,9 @@ std::string LinearLayout::table() const {
   std::string text = str() + "\n";
   if (isReplicated()) {
     BitMasks masks = redundant();
-    text += "replicated over lanes & " + std::to_string(masks.lane) + ", warps & " +
-            std::to_string(masks.warp) +
-            (ctas() > 1 ? ", CTAs & " + std::to_string(masks.cta) : "") +
-            "; owners are those with these bits 0\n";
+    text += "replicated: the owner of an element has these bits 0: lane " + hexText(masks.lane) +
+            ", warp " + hexText(masks.warp) + (ctas() > 1 ? ", CTA " + hexText(masks.cta) : "") +
+            "; threads with one of them set hold copies\n";
   }
   Coordinates coordinates(shape_.size(), 0);
   const int64_t columns = shape_.empty() ? 1 : shape_.back();

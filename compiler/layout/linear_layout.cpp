@@ -152,8 +152,11 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
              "; expected c * 2^n with odd c <= " + std::to_string(kMaxOddFactor);
     bitsInTile += bits;
   }
-  if (bitsInTile > 62) return "a tile of more than 2^62 elements";
-  if (reg.size() + lane.size() + warp.size() + cta.size() > 64) return "more than 64 basis vectors";
+  if (bitsInTile > 62)
+    return "the powers of two in the tile's dimensions multiply to 2^" +
+           std::to_string(bitsInTile) + "; expected at most 2^62";
+  if (const size_t count = reg.size() + lane.size() + warp.size() + cta.size(); count > 64)
+    return "the layout has " + std::to_string(count) + " basis vectors; expected at most 64";
 
   static constexpr const char* kNames[] = {"register", "lane", "warp", "cta"};
   const Bases* axes[] = {&reg, &lane, &warp, &cta};
@@ -162,9 +165,9 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
   for (int axis = 0; axis < kAxes; ++axis) {
     for (const Basis& basis : *axes[axis]) {
       if (basis.size() != shape.size())
-        return std::string("a ") + kNames[axis] + " basis vector of " +
-               std::to_string(basis.size()) + " offsets; expected one per dimension, " +
-               std::to_string(shape.size());
+        return std::string("a ") + kNames[axis] + " basis vector has " +
+               std::to_string(basis.size()) +
+               " offsets; expected one per dimension: " + std::to_string(shape.size());
       for (size_t dim = 0; dim < shape.size(); ++dim) {
         int64_t limit = int64_t{1} << splitOdd(shape[dim]).second;
         if (basis[dim] < 0 || basis[dim] >= limit)
@@ -178,9 +181,8 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
     }
   }
   if (span.rank() != bitsInTile)
-    return "the basis vectors reach 2^" + std::to_string(span.rank()) +
-           " elements of the tile's 2^" + std::to_string(bitsInTile) +
-           ": some element would be nowhere";
+    return "the basis vectors reach 2^" + std::to_string(span.rank()) + " of the tile's 2^" +
+           std::to_string(bitsInTile) + " elements: no thread would hold the others";
   return "";
 }
 

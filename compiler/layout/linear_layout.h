@@ -38,9 +38,9 @@
 //
 //   register: 1, 2          lane: 4, 0          warp: 0
 //
-// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, both
-// warps as well. The map is surjective (every element is somewhere) but not injective. A store must
-// be done once, by the canonical owner: the thread whose redundant bits are 0 (redundant()).
+// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, and so
+// do both warps. The map is surjective (some thread holds each element) but not injective. Only the
+// canonical owner of an element stores it: the thread whose redundant bits are 0 (redundant()).
 //
 // EXAMPLE 4. Slices. The row sums of example 2 form a tile {4}. Dropping dimension 1 from every
 // basis vector gives

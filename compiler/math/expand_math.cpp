@@ -19,7 +19,7 @@
 //          scale so that 2^128 is finite
 //   pow    2^(y log2 |x|), with log2 |x| and its multiple by y as pairs of floats.
 //          log(m) = 2s (1 + s^2 W(s^2)) with s = (m - 1) / (m + 1). The last coefficients of W are
-//          those of the series. Selects return the special values of C's pow
+//          those of the series. `select` ops return the special values of C's pow
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -225,7 +225,8 @@ class Expander {
   // Returns 2^t, 0 below the range and infinity above it.
   Value powerOfPair(Pair t);
   Value minusWhereOdd(Value magnitude, Value x, Value odd);
-  // Returns log x + `correction`, where null means 0. It is added before the last two roundings.
+  // Returns log x + `correction`, where null means 0. The correction is added before the last two
+  // roundings.
   Value logWith(Value x, Value correction);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
@@ -728,7 +729,8 @@ LogicalResult expandMath(Operation* root, MathFlavor flavor) {
   for (Operation* op : found) {
     Type type = op->getOperand(0).getType();
     if (!getElementTypeOrSelf(type).isF32())
-      return op->emitOpError("is computed in f32, got ") << type << "; convert with .to(f32) first";
+      return op->emitOpError("expected an f32 operand, got ")
+             << type << "; convert the operand with .to(f32)";
     Value result = expand(op, flavor);
     op->getResult(0).replaceAllUsesWith(result);
     op->erase();

@@ -160,7 +160,7 @@ COMPILED = [
     ("compile vector_add --emit tgpu --target cpu", 2, ["tgpu", "no such stage"]),
     ("compile softmax_forward H=1000000 --emit remarks --target sm_80", 0,
      ["softmax.cpp:",
-      "remark: [place-tiles] resident rows are not kept: sm_80 has no bulk copies"]),
+      "remark: [place-tiles] resident rows: not cached: sm_80 has no bulk copies"]),
     ("run vector_add N=10 dtype=f32 N=20", 2, ["N: given twice; the second time as 'N=20'"]),
     ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a --emit config", 0,
      ["rms_norm_forward config.keep=registers config.rows=1 config.num_warps=16 config.vectors=0 "
@@ -425,7 +425,7 @@ def remarks_as_data():
                if remark["pass"] == "place-tiles"]
     expect(len(remarks) == 1 and remarks[0]["file"].endswith("softmax.cpp")
            and remarks[0]["line"] > 0 and remarks[0]["column"] > 0
-           and remarks[0]["text"].startswith("resident rows are not kept: sm_80")
+           and remarks[0]["text"].startswith("resident rows: not cached: sm_80")
            and remarks[0]["id"] == "no-bulk-copies",
            output)
 

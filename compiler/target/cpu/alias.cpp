@@ -57,8 +57,8 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
   return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
 }
 
-// Returns true if equal tile indices select equal or disjoint elements of a and b. It is false for
-// two slices of one view, because they may begin at different elements.
+// Returns true if one tile index selects either the same elements of a and b, or disjoint ones.
+// Returns false for two slices of one view, because they may begin at different elements.
 bool AliasFacts::sameGrid(Value a, Value b) const {
   return a == b || (sameMemory(a, b) && !a.getDefiningOp() && !b.getDefiningOp());
 }

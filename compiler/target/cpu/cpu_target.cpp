@@ -130,7 +130,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
       options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
   func::FuncOp kernel = findKernel(module);
   if (!kernel)
-    return module.emitError("contains no kernel: expected a func.func with the attribute ")
+    return module.emitError("the module has no kernel; expected a func.func with the attribute ")
            << tile::kKernelAttr;
   std::unique_ptr<cpu::Backend> backend;
   try {

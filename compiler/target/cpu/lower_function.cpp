@@ -59,7 +59,7 @@ Value TileLowering::toPointer(Value address) {
 Value TileLowering::scalar(Value value) {
   Value known = scalars.lookup(value);
   if (known) return known;
-  emitError(value.getLoc(), "the CPU target uses a value that it has not lowered");
+  emitError(value.getLoc(), "internal error: the CPU target uses this value before it lowers it");
   broken = true;
   return LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(value.getType())));
 }
@@ -119,7 +119,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  // Non-temporal stores need a fence. It waits for other stores too, so it runs only after them.
+  // Non-temporal stores need a fence. The fence waits for other stores too, so it runs only if one
+  // of their views is large.
   if (!streamed.empty()) {
     b.setInsertionPoint(end);
     Value any = streamed.front();

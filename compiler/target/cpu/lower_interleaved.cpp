@@ -5,9 +5,9 @@
 //   %woven = reshape %pairs                                                     : 2N
 //
 // Direct evaluation of W contiguous elements of %woven would evaluate %a and %b at W indices each,
-// every index twice. Instead, W/2 contiguous elements of %a and of %b are evaluated, and a shuffle
-// interleaves them. Nested interleaves evaluate common subexpressions once: Philox computes the
-// words of four contiguous elements in one call.
+// and each index twice. Instead, W/2 contiguous elements of %a and of %b are evaluated, and a
+// shuffle interleaves them. Nested interleaves evaluate common subexpressions once: Philox computes
+// the words of four contiguous elements in one call.
 #include <functional>
 
 #include "compiler/target/cpu/lowering.h"

@@ -85,7 +85,7 @@ void TileLowering::lowerAtomic(Operation* op) {
 Value TileLowering::atomic(Operation* op, Value pointer, ArrayRef<Value> values, Value mask) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
   if (element.isInteger(1)) {
-    op->emitOpError("needs integers of a byte or more, or floats");
+    op->emitOpError("expected integers of 8 bits or more, or floats, got ") << element;
     broken = true;
     return values[0];
   }

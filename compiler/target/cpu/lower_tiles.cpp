@@ -175,12 +175,11 @@ Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords)
   Coord& at = coords[op.getAxis()];
   const int64_t mask = op.getMask(), inRegister = at.lanes ? mask & (nest->lanes - 1) : 0;
   // A shuffle of the loaded register exchanges lanes, with all their coordinates. The coordinates
-  // along the other axes must therefore be equal in all lanes.
+  // along the other axes must therefore be the same in all lanes.
   const auto varies = [&](const Coord& c) { return &c != &at && (c.lanes || c.scattered); };
   if (inRegister != 0 && llvm::any_of(coords, varies)) {
-    op.emitOpError(
-        "expected equal indices in all lanes along the other axes, got an axis that varies over "
-        "them");
+    op.emitOpError("cannot exchange elements along axis ")
+        << op.getAxis() << ": the lanes of a register also differ along another axis";
     broken = true;
   }
   atDepth(at.depth, [&] {
@@ -223,8 +222,8 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   return reshapeCoords(cast<tile::ReshapeOp>(op), coords);
 }
 
-// Matches runs of result dimensions with source dimensions of equal total size. Each run has its
-// own linear index. For example, a reshape of 8 x 12 to 8 x 3 x 4 has the runs 8 and 3 x 4.
+// Matches runs of result dimensions with source dimensions of the same total size. Each run has
+// its own linear index. For example, a reshape of 8 x 12 to 8 x 3 x 4 has the runs 8 and 3 x 4.
 // Contiguous lanes stay contiguous if the run's last source dimension is a multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();

@@ -24,7 +24,7 @@ struct Coord {
 };
 using Coords = llvm::SmallVector<Coord, 4>;
 
-/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth`
+/// An evaluated expression: a scalar (the same in all lanes) or a vector, valid inside the `depth`
 /// outermost loops of the nest.
 struct Evaluated {
   mlir::Value value;
@@ -38,7 +38,7 @@ struct Nest {
   int64_t lanes = 1;                       // W
   int registers = 1;                       // adjacent registers per iteration of the lane loop
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
-  llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null means 0
+  llvm::SmallVector<mlir::Value> begins;   // per dimension: start of its loop; null means 0
   llvm::SmallVector<mlir::Value> ends;  // per dimension: end of its loop; null means the tile's end
   // Dimension whose rows are computed in pairs (lowerPairs), or -1. One body computes the rows
   // `indices[pairedDim]` and `second`; both are inside all views.
@@ -51,7 +51,7 @@ struct Nest {
   int inner = 0;          // depth of the innermost body
   bool streams = false;   // stores bypass the caches
   bool inBounds = false;  // accesses in `proved` touch nothing outside their views
-  // Set if the lane loops begin at a cache-line boundary instead of index 0 (leadOf).
+  // Set if the lane loops start at a cache-line boundary instead of index 0 (leadOf).
   // - `lead`: number of elements before that boundary; null outside the body that computes them.
   // - `laneEnd`: end of the tile, which guards then test; null if no register crosses this end.
   mlir::Value lead, laneEnd;

@@ -11,7 +11,8 @@
 //
 // Both rules depend on which sinks share a loop, and that depends on which tiles are materialised,
 // that is, written to a buffer. The constructor therefore alternates between schedule() and
-// materialiseMore() until nothing changes. The set of materialised tiles only grows, so this ends.
+// materialiseMore() until nothing changes. The set of materialised tiles only grows, so the loop
+// ends.
 #include "compiler/target/cpu/plan.h"
 
 #include <functional>

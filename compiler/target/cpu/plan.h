@@ -151,7 +151,7 @@ class Plan {
 
   mlir::func::FuncOp function;
   AliasFacts alias;
-  // Begin and end of each op, as positions in program order.
+  // Start and end of each op, as positions in program order.
   llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;
   llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;

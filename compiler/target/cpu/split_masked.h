@@ -1,7 +1,7 @@
 // Splits masked loads and stores that are wider than a vector register, if a register's part of the
 // mask is constant.
 //
-//   load <16 x f32> [p], mask and(splat c, <8 x true, 8 x false>)       on AVX2: 8 lanes a register
+//   load <16 x f32> [p], mask and(splat c, <8 x true, 8 x false>)     on AVX2: 8 lanes per register
 //     -> concat(load <8 x f32> [p], mask splat c, zeros)
 //
 // LLVM 22.1 may read inactive lanes, or crash, if it finds only during instruction selection that a

@@ -1,4 +1,4 @@
-// Affine tiles of integers: each element of a thread is the sum of a scalar, equal for all its
+// Affine tiles of integers: each element of a thread is the sum of a scalar, the same for all its
 // registers, and a constant per register. Such tiles are computed from make_range, splats and
 // integer constants by additions, subtractions and shape ops.
 //

@@ -30,15 +30,15 @@ LogicalResult verifyLegality(ModuleOp module) {
         Dialect* dialect = op->getDialect();
         if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
           op->emitOpError("on ") << op->getOperand(0).getType()
-                                 << " has no implementation for this target";
+                                 << " has no GPU implementation; use other functions";
           return WalkResult::interrupt();
         }
         if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect))
           return WalkResult::advance();
         for (Type type : op->getResultTypes())
           if (!isSupportedElement(type)) {
-            op->emitOpError("gives ")
-                << type << ", which this target does not compute with; use f32, f16 or bf16";
+            op->emitOpError("returns ")
+                << type << ", which GPU kernels do not support; use f32, f16 or bf16";
             return WalkResult::interrupt();
           }
         return WalkResult::advance();

@@ -34,7 +34,7 @@ LogicalResult lowerAtomic(ThreadLowering& t, Operation* op) {
   const AtomicOperands operands = atomicOperands(op);
   Type element = t.elementType(operands.values[0].getType());
   if (element.getIntOrFloatBitWidth() < 16)
-    return op->emitOpError("needs elements of 16 bits or more, got ") << element;
+    return op->emitOpError("expected elements of 16 bits or more, got ") << element;
   // A single value applies to all elements.
   auto at = [](ArrayRef<Value> elements, size_t i) {
     return elements[elements.size() == 1 ? 0 : i];

@@ -56,8 +56,9 @@ void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, V
 
 // The CTAs to which a thread sends its elements of a tile.
 struct Route {
-  Value sends;       // predicate of threads that send; null if all do
-  uint64_t serving;  // bits of the lane number that select the CTA among lanes with equal elements
+  Value sends;  // predicate of threads that send; null if all do
+  // Bits of the lane number that select the CTA among lanes with the same elements.
+  uint64_t serving;
   SmallVector<Value> ranks;
 };
 

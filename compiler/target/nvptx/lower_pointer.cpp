@@ -24,7 +24,8 @@ LogicalResult lowerAddPtr(ThreadLowering& t, tile::AddPtrOp op) {
   for (int64_t i = 0, n = t.pieceCount(op.getType()); i < n; ++i) {
     Value offset = widen(t, offsets[offsets.size() == 1 ? 0 : i]);
     if (offset.getType() != piece)
-      return op.emitOpError("needs a pointer and offsets of one shape");
+      return op.emitOpError("expected offsets of the result's shape and layout, got ")
+             << op.getOffset().getType() << " for " << op.getType();
     if (bytes != 1)
       offset =
           arith::MulIOp::create(t.b, t.loc, offset, arith::ConstantOp::create(t.b, t.loc, scale));

@@ -14,7 +14,7 @@ LogicalResult lowerConstant(ThreadLowering& t, arith::ConstantOp op) {
   TypedAttr value = op.getValue();
   if (isa<RankedTensorType>(op.getType())) {
     auto splat = dyn_cast<SplatElementsAttr>(value);
-    if (!splat) return op.emitOpError("with different elements has no lowering for this target");
+    if (!splat) return op.emitOpError("has different elements; expected one value for all");
     auto element = cast<TypedAttr>(splat.getSplatValue<Attribute>());
     Type piece = t.pieceType(op.getType());
     value = isa<VectorType>(piece)
@@ -45,8 +45,8 @@ LogicalResult lowerMakeRange(ThreadLowering& t, tile::MakeRangeOp op) {
   return success();
 }
 
-// Defines result register r as source register sources[r]. If a vector of the result equals a
-// vector of the source, it is reused.
+// Defines result register r as source register sources[r]. If a vector of the result has the
+// elements of a vector of the source, it is reused.
 LogicalResult renameRegisters(ThreadLowering& t, Operation* op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   std::optional<SmallVector<int32_t>> sources = shapeOpSources(op);

@@ -128,7 +128,7 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
 }  // namespace
 
 Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
-  // Results of createpolicy.fractional with fraction 1; they are equal on sm_80 to sm_120. The
+  // Results of createpolicy.fractional with fraction 1; they are the same on sm_80 to sm_120. The
   // instruction itself would delay a kernel's first load.
   constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000,
                     kLast = 0x14f0000000000000;

@@ -105,8 +105,8 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
   });
   if (resident && !arch.bulk_copies)
     missed(resident, RemarkId::no_bulk_copies)
-        << "resident rows are not kept: " << arch.name
-        << " has no bulk copies (sm_90 and later have); they are read again";
+        << "resident rows: not cached: " << arch.name
+        << " has no bulk copies (sm_90 and later have them); the kernel reads the rows again";
   return resident && arch.bulk_copies;
 }
 
@@ -117,8 +117,8 @@ void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch,
   if (bytes > budget)
     missed(sharedBuffers(kernel).front().first, RemarkId::min_ctas_exceed_shared_memory)
         << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes "
-        << bytes << " bytes of shared memory, and at most " << budget
-        << " would fit; use smaller tiles";
+        << bytes << " bytes of shared memory, and the SM has " << budget
+        << " for each CTA; use smaller tiles";
 }
 
 // Reports the error at the op that uses the most shared memory.
@@ -127,7 +127,7 @@ LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
   return emitError(op->getLoc()) << "kernel " << kernel.getName() << " needs "
                                  << sharedBytesOf(kernel) << " bytes of shared memory per CTA, "
-                                 << most << " of them here; " << arch.name << " has "
+                                 << most << " of them for this operation; " << arch.name << " has "
                                  << arch.shared_per_cta << "; use smaller tiles";
 }
 

@@ -1,4 +1,4 @@
-// The GPU target: tile IR to PTX.
+// Compiles tile IR to PTX for GPUs.
 #pragma once
 
 #include "compiler/compile.h"

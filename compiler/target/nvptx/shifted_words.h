@@ -16,7 +16,7 @@ void appendWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> elements,
 void appendElements(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words, mlir::Type element,
                     llvm::SmallVectorImpl<mlir::Value>& elements);
 
-/// Returns the `count` words that begin `bytes` bytes after the begin of `words`. The value of
+/// Returns the `count` words that begin `bytes` bytes after the start of `words`. The value of
 /// `bytes` is a multiple of `elementBytes` and less than 8 * largestStep. The code shifts by
 /// largestStep (a power of two), largestStep / 2, ..., 1 words, then by bytes in a word.
 llvm::SmallVector<mlir::Value> shiftWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words,

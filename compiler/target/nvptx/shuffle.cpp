@@ -18,7 +18,8 @@ Value shuffleWord(ThreadLowering& t, Value word, int64_t lane, int64_t segments,
                               t.constant(segments), kind, UnitAttr());
 }
 
-// Shuffles a scalar of any type, by words. A constant is equal in all lanes and needs no shuffle.
+// Shuffles a scalar of any type, by words. A constant has one value in all lanes and needs no
+// shuffle.
 Value shuffle(ThreadLowering& t, Value value, int64_t lane, int64_t segments, NVVM::ShflKind kind) {
   if (matchPattern(value, m_Constant())) return value;
   Type type = value.getType(), i32 = t.b.getI32Type();

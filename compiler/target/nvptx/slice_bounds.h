@@ -1,4 +1,4 @@
-// Begin and end of a slice along its dimension, in elements from the begin of its view.
+// Bounds of a slice along its dimension, in elements from the start of the sliced view.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"

@@ -431,8 +431,9 @@ static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
     if (registers > kMost) {
       markRefused(op);
       return op->emitOpError("makes a tile of ")
-             << tensor.getNumElements() << " elements, " << registers << " in each thread (at most "
-             << kMost << "); use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
+             << tensor.getNumElements() << " elements, " << registers
+             << " in each thread; expected at most " << kMost
+             << "; use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
     }
   }
   return success();

@@ -357,7 +357,7 @@ Value TileAccess::isInside() {
     if (isProvedInside(axis)) continue;
     const int64_t tile = std::max<int64_t>(tileShape[axis], 1);
     Value last =
-        difference(size(axis), t.constant(tile, 64));  // largest begin of a tile that is inside
+        difference(size(axis), t.constant(tile, 64));  // largest start of a tile that is inside
     Value any =
         arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, last, t.constant(0, 64));
     // The comparison is unsigned, so it also rejects negative indices.

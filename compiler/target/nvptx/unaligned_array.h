@@ -35,7 +35,7 @@ class UnalignedArray {
   mlir::Value any(mlir::Value a, mlir::Value c);
   /// Returns the column of a group's first element, relative to the tile.
   mlir::Value columnOf(int64_t reg);
-  /// Returns the address `elements` elements after the begin of the first unit of group `reg`.
+  /// Returns the address `elements` elements after the start of the first unit of group `reg`.
   mlir::Value unitPointer(int64_t reg, int64_t elements);
   /// Returns a predicate that is true if `count` elements from `column` on are inside the array.
   mlir::Value inside(mlir::Value column, int64_t count);

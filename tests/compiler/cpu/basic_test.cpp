@@ -130,7 +130,7 @@ TEST(CpuBasic, RejectsDamagedObjectsAndMissingEntries) {
   EXPECT_EQ(x, 4);
 }
 
-// The compile cache and comparisons of dumps require that equal programs give equal bytes.
+// The compile cache and comparisons of dumps require that one program always gives the same bytes.
 TEST(CpuBasic, CompilingTwiceGivesTheSameObject) {
   CpuKernel first(rowSoftmax), second(rowSoftmax);
   EXPECT_EQ(first.artifact.code, second.artifact.code);

@@ -37,7 +37,7 @@ class LoadedKernel {
 /// Slots of a launch. Each call appends one argument.
 class Slots {
  public:
-  /// A row-major view; the row stride may exceed the width.
+  /// Appends a view. Strides are in elements; empty means row-major.
   template <class T>
   Slots& view(T* data, std::vector<int64_t> dims, std::vector<int64_t> strides = {}) {
     words.push_back(reinterpret_cast<uint64_t>(data));

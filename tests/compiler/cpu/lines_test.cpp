@@ -1,4 +1,4 @@
-// Tests rows that begin at any offset in a cache line, processed one at a time or in pairs. Every
+// Tests rows that start at any offset in a cache line, processed one at a time or in pairs. Every
 // element is written once, and nothing else is written.
 #include <algorithm>
 #include <vector>

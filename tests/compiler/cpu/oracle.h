@@ -1,5 +1,5 @@
-// Runs one kernel with the CPU target and with the interpreter (dsl/interpreter, double precision)
-// on equal memory.
+// Runs one kernel with the CPU target and with the interpreter (dsl/interpreter, double precision),
+// each on its own copy of the memory.
 #pragma once
 
 #include "cpu_kernel.h"

@@ -2,7 +2,7 @@
 // had when it was loaded.
 //
 // p and q are one buffer, s is the same buffer shifted by five elements, r is disjoint. Values are
-// small integers, so the interpreter and the CPU target must give equal bits.
+// small integers, so the interpreter and the CPU target must give the same bits.
 #include "oracle.h"
 #include "program/print.h"
 

@@ -343,7 +343,7 @@ TEST(LinearLayout, CheckNamesTheBrokenRule) {
     return LinearLayout::check(shape, reg, lane, {});
   };
   EXPECT_EQ(error({4}, {{1}, {2}}), "");
-  EXPECT_NE(error({4}, {{1}}).find("would be nowhere"), std::string::npos);
+  EXPECT_NE(error({4}, {{1}}).find("no thread would hold the others"), std::string::npos);
   EXPECT_NE(error({4}, {{1}, {4}}).find("expected 0 <= offset < 4"), std::string::npos);
   EXPECT_NE(error({4}, {{1}, {2}, {3}}).find("holds an element twice"), std::string::npos);
   EXPECT_NE(error({4}, {{1, 0}, {2, 0}}).find("expected one per dimension"), std::string::npos);
@@ -356,7 +356,8 @@ TEST(LinearLayout, PrintsItsTable) {
   auto layout = LinearLayout::blocked({2, 6}, 2, 2, 2);
   EXPECT_EQ(layout.table(),
             "reg: (0,1); lane: (1,0); warp: (0,0); copies: 3\n"
-            "replicated over lanes & 0, warps & 1; owners are those with these bits 0\n"
+            "replicated: the owner of an element has these bits 0: lane 0x0, warp 0x1; threads "
+            "with one of them set hold copies\n"
             "(0):  w0 l0 r0  w0 l0 r1  w0 l0 r2  w0 l0 r3  w0 l0 r4  w0 l0 r5\n"
             "(1):  w0 l1 r0  w0 l1 r1  w0 l1 r2  w0 l1 r3  w0 l1 r4  w0 l1 r5\n");
 }

@@ -1,5 +1,5 @@
 // Tests the tiles that ldmatrix reads against the PTX ISA, element by element. Tests swizzled rows:
-// each element has its own address, equal to that of TMA copies, and a warp's accesses have no bank
+// each element has its own address, the same as with TMA copies, and a warp's accesses have no bank
 // conflicts.
 #include "compiler/layout/matrix_read.h"
 

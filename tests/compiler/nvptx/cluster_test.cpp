@@ -65,7 +65,7 @@ TEST(NvptxClusters, ExchangePartialSumsByAsyncStores) {
   EXPECT_EQ(kernel.count("bar.sync"), 0) << kernel.ptx;
   EXPECT_EQ(kernel.count("st.async.shared::cluster"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("mbarrier.try_wait"), 1) << kernel.ptx;
-  EXPECT_FALSE(kernel.has(".local")) << "the count of iterations is a register";
+  EXPECT_FALSE(kernel.has(".local")) << "the count of iterations must be in a register";
   EXPECT_FALSE(kernel.has("%ctaid.x"));
 }
 

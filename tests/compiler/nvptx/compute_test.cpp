@@ -37,21 +37,24 @@ auto rowSoftmax(DType type, int64_t width) {
 TEST(NvptxCompute, RmsNormUsesWideInstructions) {
   PtxKernel kernel(rmsNorm(bf16, 4096));
   EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 4) << kernel.ptx;
-  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4) << "the weight is everybody's\n" << kernel.ptx;
+  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4)
+      << "the loads of the weight have no L2 policy\n"
+      << kernel.ptx;
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
   EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 16)
       << "32 elements are rounded before the weight, in pairs\n"
       << kernel.ptx;
-  EXPECT_EQ(kernel.count("mul.rn.bf16x2"), 16) << "and multiplied by it in pairs\n" << kernel.ptx;
+  EXPECT_EQ(kernel.count("mul.rn.bf16x2"), 16) << "pairs are multiplied by the weight\n"
+                                               << kernel.ptx;
   EXPECT_FALSE(kernel.has("cvt.rn.bf16.f32")) << kernel.ptx;
   EXPECT_FALSE(kernel.has("cvt.f32.bf16")) << "a bf16 is widened by a shift or a mask of its pair\n"
                                            << kernel.ptx;
   program::CompileOptions older;
   older.arch = "sm_80";
   EXPECT_FALSE(PtxKernel(rmsNorm(bf16, 4096), Known::aligned, older).has("mul.rn.bf16x2"))
-      << "sm_90 and later have it";
+      << "only sm_90 and later have mul.rn.bf16x2";
   EXPECT_GE(kernel.count("fma.rn.f32"), 24) << "squares are added by multiply-add\n" << kernel.ptx;
   for (DType type : {f32, bf16, f16}) expectAssemblesEverywhere(rmsNorm(type, 4096));
   for (int warps : {1, 8, 16, 32})
@@ -109,7 +112,8 @@ TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
                        // upper half that ptxas knows to be 0
     for (const char* factor : {"-766435501", "-845247145", "3528531795", "3449720151"})
       products += kernel.count(std::string(", ") + factor + ";");
-    EXPECT_EQ(products, 2 * 19) << "of 20 in ten rounds one is of 0\n" << kernel.ptx;
+    EXPECT_EQ(products, 2 * 19) << "ten rounds have 20 multiplications, one of them by 0\n"
+                                << kernel.ptx;
     EXPECT_FALSE(kernel.has("mul.hi.u32") || kernel.has("shared")) << kernel.ptx;
     expectAssemblesEverywhere(words(type));
   }
@@ -255,7 +259,7 @@ TEST(NvptxCompute, ContractionIsAnOption) {
   EXPECT_TRUE(PtxKernel(product).has("fma.rn.f32"));
   EXPECT_FALSE(PtxKernel(product, Known::aligned, off).has("fma.rn.f32"));
   EXPECT_TRUE(PtxKernel(product, Known::aligned, off).has("mul.rn.f32"))
-      << "without .rn ptxas could fuse";
+      << "without .rn, ptxas could fuse the multiplication and the addition";
 }
 
 TEST(NvptxCompute, CastsOfEveryTypeAssemble) {

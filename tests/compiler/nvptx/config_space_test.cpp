@@ -70,7 +70,7 @@ TEST_P(ConfigSpace, ValidConfigurationsCompile) {
         }
       }
       EXPECT_EQ(compiled, of_each)
-          << entry.name << ": too little of the space is valid to be found";
+          << entry.name << ": the random search found too few valid configurations";
     }
   }
 }

@@ -168,7 +168,7 @@ TEST(ClusterMatmul, SharesOperandB) {
   const std::string shared = ".multicast::cluster";
   EXPECT_NE(clusterMatmul(128).find(shared), std::string::npos);
   EXPECT_EQ(clusterMatmul(192).find(shared), std::string::npos)
-      << "CTAs have no equal parts of 192 rows";
+      << "192 rows cannot be divided among the CTAs";
 }
 
 INSTANTIATE_TEST_SUITE_P(

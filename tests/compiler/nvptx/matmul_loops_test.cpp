@@ -223,8 +223,9 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   EXPECT_EQ(two.artifact.shared_bytes, kSlots + 2 * kBarriers);
   EXPECT_EQ(two.count("bar.sync"), 2 * one.count("bar.sync")) << two.ptx;
   EXPECT_EQ(two.count("wgmma.mma_async"), 2 * one.count("wgmma.mma_async"));
-  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "only the warp's number\n"
-                                                                << two.ptx;
+  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync"))
+      << "shuffles only for the number of the warp group\n"
+      << two.ptx;
   EXPECT_FALSE(two.has("ld.shared") || two.has("st.shared")) << two.ptx;
   expectAssembles(segments(2, kM), "sm_90a", Known::whole, 8);
   expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);
@@ -255,7 +256,7 @@ TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
   } catch (const std::runtime_error& error) {
     const std::string said = "needs " + std::to_string(kTile + kBarriers) +
                              " bytes of shared memory per CTA, " + std::to_string(kTile) +
-                             " of them here; sm_90a has 232448; use smaller tiles";
+                             " of them for this operation; sm_90a has 232448; use smaller tiles";
     EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
   }
 }

@@ -62,7 +62,8 @@ TEST(NvptxMemory, AddUsesVectorAtomicsOfF32) {
   EXPECT_EQ(whole.artifact.ptx_version, 81);
   PtxKernel ragged(add(f32, 4001), Known::aligned);
   EXPECT_EQ(ragged.count("red.relaxed.gpu.global.add.f32"), 1) << ragged.ptx;
-  EXPECT_FALSE(PtxKernel(add(bf16, 4096), Known::aligned).has("red.")) << "rounded once";
+  EXPECT_FALSE(PtxKernel(add(bf16, 4096), Known::aligned).has("red."))
+      << "a bf16 must be rounded only once";
   PtxKernel before(add(f32, 4096), Known::aligned, {.arch = "sm_80"});
   EXPECT_FALSE(before.has("red.")) << before.ptx;
   EXPECT_EQ(before.count("st.global.v4.b32"), 8) << before.ptx;
@@ -83,15 +84,17 @@ TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {
 TEST(NvptxMemory, VectorsAcrossTheEndAreMovedByElement) {
   PtxKernel ragged(copyRows(bf16, 4001, 4096), Known::aligned);
   EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.v4.b32"), 4) << ragged.ptx;
-  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1) << "a chunk of 4001 % 8 elements\n"
-                                                             << ragged.ptx;
+  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1)
+      << "one element after the last whole chunk\n"
+      << ragged.ptx;
   EXPECT_EQ(ragged.count("st.global.b16"), 1) << ragged.ptx;
   expectAssemblesEverywhere(copyRows(bf16, 4001, 4096));
 }
 
 TEST(NvptxMemory, UnknownSizeNeedsABranchOrElementAccesses) {
   PtxKernel few(vectorAdd(f32, 512), Known::aligned);
-  EXPECT_EQ(few.count("ld.global.b32"), 2 * 4) << "four elements of a thread\n" << few.ptx;
+  EXPECT_EQ(few.count("ld.global.b32"), 2 * 4) << "each thread has four elements of two views\n"
+                                               << few.ptx;
   EXPECT_FALSE(few.has(".v4.") || few.has("bra")) << few.ptx;
   PtxKernel many(vectorAdd(f32, 1024), Known::aligned);
   EXPECT_EQ(many.count("ld.global.L2::cache_hint.v4.b32"), 4) << many.ptx;
@@ -113,7 +116,7 @@ TEST(NvptxMemory, OddTileSizesAssemble) {
 
 TEST(NvptxMemory, ReplicatedTilesAreStoredOnce) {
   PtxKernel kernel(copyRows(f32, 8, 8), Known::aligned);
-  EXPECT_TRUE(kernel.has("@%p")) << "a store by all threads\n" << kernel.ptx;
+  EXPECT_TRUE(kernel.has("@%p")) << "expected a predicated store\n" << kernel.ptx;
   EXPECT_TRUE(kernel.has("and.b32")) << kernel.ptx;
 }
 

@@ -274,7 +274,7 @@ TEST(NvptxPipeline, ResidentRowsFillTheFreeSharedMemory) {
         assemble(PtxKernel(wideRowAndTranspose, Known::aligned, optionsFor(arch)).ptx, arch).ok)
         << arch;
   PtxKernel older(wideRowAndTranspose, Known::aligned, optionsFor("sm_80"));
-  EXPECT_FALSE(older.has("cp.async.bulk")) << "there is none\n" << older.ptx;
+  EXPECT_FALSE(older.has("cp.async.bulk")) << "sm_80 has no bulk copies\n" << older.ptx;
 }
 
 TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeMemoryAccesses) {

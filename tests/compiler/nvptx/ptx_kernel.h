@@ -41,7 +41,7 @@ class PtxKernel {
   program::Artifact artifact;
 };
 
-/// Report of ptxas on a kernel, assembled like the driver does.
+/// Report of ptxas on a kernel, which it assembles like the driver does.
 struct Assembled {
   bool ok = false;
   int registers = -1;

@@ -238,7 +238,7 @@ TEST(Errors, TooMuchSharedMemoryIsOneLineWithTheAuthorsPlace) {
         << text;
     EXPECT_NE(text.find(" bytes of shared memory per CTA, "), std::string::npos) << text;
     EXPECT_NE(text.find("; sm_90a has 232448; use smaller tiles"), std::string::npos) << text;
-    EXPECT_EQ(text.find('\n'), std::string::npos) << "no IR: " << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << "expected one line without IR: " << text;
   }
 }
 
@@ -253,7 +253,7 @@ TEST(Remarks, ReportBarriersBetweenArgumentsThatMayShareMemory) {
                      RemarkId::barrier_between_arguments, wait)
                    .empty());
   EXPECT_TRUE(found(PtxKernel(twice).artifact, "tgpu-insert-barriers", "").empty())
-      << "what was promised";
+      << "a barrier remark despite the promise of disjoint arguments";
 }
 
 TEST(Remarks, ReportGpusWithoutBulkCopies) {
@@ -261,7 +261,7 @@ TEST(Remarks, ReportGpusWithoutBulkCopies) {
   options.arch = "sm_80";
   const PtxKernel kernel(wideRow(32), Known::aligned, options);
   EXPECT_EQ(found(kernel.artifact, RemarkId::no_bulk_copies,
-                  "resident rows are not kept: sm_80 has no bulk copies")
+                  "resident rows: not cached: sm_80 has no bulk copies")
                 .size(),
             1u)
       << all(kernel.artifact);
@@ -282,10 +282,10 @@ TEST(Unroll, RepeatsTheBody) {
   };
   const int plain = PtxKernel(sums(1, false)).count("ld.global");
   EXPECT_EQ(PtxKernel(sums(4, false)).count("ld.global"), (4 + 1) * plain)
-      << "four copies, and what is left over";
-  EXPECT_EQ(PtxKernel(sums(4, true)).count("ld.global"), 4 * plain) << "nothing is left over";
+      << "four copies of the body, and the remainder";
+  EXPECT_EQ(PtxKernel(sums(4, true)).count("ld.global"), 4 * plain) << "there is no remainder";
   EXPECT_EQ(PtxKernel(sums(3, true)).count("ld.global"), (3 + 1) * plain)
-      << "8 is no multiple of 3";
+      << "8 is no multiple of 3, so there is a remainder";
   expectAssemblesEverywhere(sums(4, false));
 }
 

@@ -2,7 +2,7 @@
 
 // A layout must fit its tile. The verifier names the broken rule (compiler/layout/linear_layout.h).
 
-// expected-error @+1 {{layout: the basis vectors reach 2^6 elements of the tile's 2^7: some element would be nowhere}}
+// expected-error @+1 {{layout: the basis vectors reach 2^6 of the tile's 2^7 elements: no thread would hold the others}}
 func.func private @hole(tensor<128xf32, #tgpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], cta = [], rank = 1>>)
 
 // -----

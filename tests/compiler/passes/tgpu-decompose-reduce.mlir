@@ -4,8 +4,8 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// A row over all warps: one value per warp, an exchange, and the same sum in every thread. Each
-// thread reads a few values itself; many values are distributed over lanes.
+// All warps hold a row. Each warp sends its partial sum, and every thread computes the same sum. If
+// there are few partial sums, each thread reads all of them; many are distributed over lanes.
 // CHECK-DAG: #[[WARP:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = [], rank = 1>
 // CHECK-DAG: #[[EACH:.+]] = #tgpu.layout<register = {{\[}}[1], [2]], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-LABEL: func @row
@@ -38,7 +38,7 @@ func.func @row(%x: !vec, %y: !vec, %i: i64) {
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
 // Independent reductions share an exchange, even with code in between. A maximum that depends on
-// one does not.
+// one of them has its own exchange.
 // CHECK-LABEL: func @independent
 // CHECK: tgpu.reduce_in_warp sum %{{.*}}, %{{.*}} {axis
 // CHECK: tgpu.convert_layout

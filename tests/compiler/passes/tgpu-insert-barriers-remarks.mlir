@@ -26,7 +26,7 @@ func.func @both(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> (tens
   return %b, %c : tensor<256xf32, #strided>, tensor<256xf32, #strided>
 }
 
-// Both within an iteration and from one to the next.
+// Barriers are needed both within an iteration and between iterations.
 func.func @loop(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %s: tensor<256xf32, #strided>, %i: i64, %lo: i32, %hi: i32, %step: i32) -> tensor<256xf32, #strided> {
   %r = scf.for %n = %lo to %hi step %step iter_args(%c = %s) -> (tensor<256xf32, #strided>) : i32 {
     // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} the same memory as the access at {{.+}}-remarks.mlir:35, through another argument; promise that the arguments do not overlap (no_alias) [barrier-between-arguments]}}

@@ -6,7 +6,7 @@
 !buffer = !tgpu.memdesc<256xf32>
 !vec = !tile.view<?xf32, strides = [1]>
 
-// Write, then read.
+// A buffer is written, then read: one barrier in between.
 // CHECK-LABEL: func @raw
 // CHECK: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
@@ -19,7 +19,7 @@ func.func @raw(%a: tensor<256xf32, #row>) -> tensor<256xf32, #strided> {
   return %b : tensor<256xf32, #strided>
 }
 
-// Two buffers are written, one barrier, both are read.
+// One barrier separates the writes of two buffers from their reads.
 // CHECK-LABEL: func @one_barrier_for_two
 // CHECK: tgpu.local_store
 // CHECK-NOT: tgpu.barrier
@@ -38,7 +38,7 @@ func.func @one_barrier_for_two(%a: tensor<256xf32, #row>) -> (tensor<256xf32, #s
   return %b, %c : tensor<256xf32, #strided>, tensor<256xf32, #strided>
 }
 
-// Reused memory: read, then overwritten.
+// Memory is read, then overwritten through another buffer: one barrier in between.
 // CHECK-LABEL: func @war
 // CHECK: tgpu.local_load
 // CHECK-NEXT: tgpu.barrier
@@ -184,7 +184,7 @@ func.func @in_place_other_layout(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec
   return
 }
 
-// A replicated tile: every holder loads, one stores.
+// A replicated tile: every thread that holds an element loads it, and one thread stores it.
 // CHECK-LABEL: func @in_place_replicated
 // CHECK: tgpu.barrier
 // CHECK-NEXT: tile.store_tile
@@ -318,7 +318,7 @@ func.func @stages_again(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step
   return
 }
 
-// An index that does not alternate separates nothing.
+// An index that does not alternate separates no accesses.
 // CHECK-LABEL: func @fixed_stage
 // CHECK: scf.for
 // CHECK: tgpu.barrier

@@ -59,7 +59,7 @@ func.func @two_passes(%x: !x, %y: !x) {
   return
 }
 
-// Every block but one is resident, in an order that the kernel computes. The one is a plain load.
+// Every block but one is resident, in an order that the kernel computes. That one is a plain load.
 // CHECK-LABEL: func.func @blocks_left_out
 // CHECK: tgpu.ring_fill
 // CHECK: tile.load_tile
@@ -209,7 +209,7 @@ func.func @others_written_before(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
   return
 }
 
-// Rows that end inside of a group of 16 bytes: fills and loads access the whole group.
+// Rows that end inside a group of 16 bytes: fills and loads access the whole group.
 // CHECK-LABEL: func.func @ends_inside_a_group
 // CHECK: tgpu.ring_fill
 // CHECK: %[[UP:.*]] = arith.addi %{{.*}}, %c3_i32

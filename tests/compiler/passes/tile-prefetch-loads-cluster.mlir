@@ -60,7 +60,7 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
   return
 }
 
-// A tile that is equal in every iteration has its own memory if there is room, and is copied once.
+// A tile that is the same in every iteration has its own memory if there is room, and is copied once.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" | FileCheck %s --check-prefix=STATIONARY
 // STATIONARY-LABEL: func.func @weighted

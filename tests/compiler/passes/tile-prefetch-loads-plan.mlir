@@ -10,7 +10,7 @@
 !any = !tile.view<?x4001xf32, strides = [?, 1], align = 16>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Small tiles stay in registers. A tile that is equal in every iteration stays a load.
+// Small tiles stay in registers. A tile that is the same in every iteration stays a load.
 // CHECK-LABEL: func.func @carried
 func.func @carried(%x: !r {tile.read_only}, %sums: !r, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
