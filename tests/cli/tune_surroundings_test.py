@@ -60,7 +60,8 @@ def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
     out, errors = process.communicate(timeout=120)
     expect(time.monotonic() - sent < 10, f"{what}: the end took {time.monotonic() - sent:.1f} s")
     expect(process.returncode == -number, f"{what}: ended with {process.returncode}\n{out}{errors}")
-    expect("interrupted: every trial is in" in errors and str(store) in errors, f"{what}: {errors}")
+    expect("interrupted: the trials so far are in" in errors and str(store) in errors,
+           f"{what}: {errors}")
     wait_for(lambda: not processes_of(mark), f"{what}: {processes_of(mark)} to end", 10)
     return trials(store)
 
