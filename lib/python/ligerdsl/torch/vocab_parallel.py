@@ -58,7 +58,7 @@ def merge_partials(partials):
     - M, or 0 if first is -inf. Sum second * e^d, third, fourth + fifth * d, and fifth over the
     ranks."""
     largest = partials[..., 0].amax(0)
-    # If all logits of a rank are -inf, -inf - largest may be NaN; its sums are 0 and must stay 0.
+    # If all logits of a rank are -inf, -inf - largest may be NaN. The rank's terms must stay 0.
     moved = torch.where(partials[..., 0] == -torch.inf, 0.0, partials[..., 0] - largest)
     sums = [(partials[..., 1] * moved.exp()).sum(0), partials[..., 2].sum(0)]
     if partials.shape[-1] == 5:
