@@ -223,7 +223,7 @@ def bounds(lengths, dtype=torch.int32):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
 def test_sequences_match_torch(dtype, options):
-    """Compares each sequence with torch's attention; queries and keys have equal lengths."""
+    """Compares each sequence with torch's attention; queries and keys have the same lengths."""
     torch.manual_seed(6)
     q, k, v = (heads(1, sum(LENGTHS), count, 64, dtype) for count in (4, 2, 2))
     ends = bounds(LENGTHS)

@@ -20,8 +20,8 @@ void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
       {.kind = Offer::Kind::kernels});
   line.offer(
       command->add_option("settings", *settings,
-                          "name=value. For an operation: fields of its descriptor, scalars and "
-                          "sizes (dtype=bf16 N=16384 H=8192). For a kernel loaded with --load: "
+                          "name=value; for an operation: fields of its descriptor, scalars and "
+                          "sizes (dtype=bf16 N=16384 H=8192); for a kernel loaded with --load: "
                           "meta-parameters, shapes (x=4096x512, y=x), ranges of random values "
                           "(labels=4096:0..31999), scalars, and launch settings such as num_warps"),
       {.kind = Offer::Kind::settings});

@@ -23,8 +23,8 @@ void add_layout(CommandLine& line) {
   line.choice(
       command->add_option(
           "--by", request->by,
-          "Kind of table. element: a line per row of the tile, with the thread of each vector; "
-          "thread: a line per thread, with the elements in its registers; default: element"),
+          "Kind of table: element (a line per row of the tile, with the thread of each vector) or "
+          "thread (a line per thread, with the elements in its registers); default: element"),
       {"element", "thread"});
   command->add_flag("--whole", request->whole,
                     "Print whole tables, not only their upper left corners");
