@@ -43,7 +43,8 @@ inline void dropout(KernelBuilder& k, const DropoutMeta& m) {
 
 inline const Kernel<DropoutMeta> dropout_kernel{
     .name = "dropout",
-    .description = "y = u >= p ? x / (1 - p) : 0 with u of Philox; its own backward",
+    .description =
+        "dropout: y = u >= p ? x / (1 - p) : 0, with u from Philox; also its own backward",
     .build = dropout,
     .launch = [](const DropoutMeta& m, const LaunchArguments& a) {
       return Launch{.grid = {ceil_div(a.dim("x", 0), m.block)},

@@ -50,7 +50,7 @@ inline void quantize_int8(KernelBuilder& k, const QuantizeInt8Meta& m) {
 
 inline const Kernel<QuantizeInt8Meta> quantize_int8_kernel{
     .name = "quantize_int8",
-    .description = "rows to int8 and a scale each",
+    .description = "quantises rows to int8, with one scale per row",
     .build = quantize_int8,
     .launch = [](const QuantizeInt8Meta& m, const LaunchArguments& a) {
       return Launch{.grid = {a.dim("x", 0)},

@@ -1,7 +1,9 @@
-/* gpt2 train TEXT [STEPS [MOST]]   trains a model of bytes; exits with 1 if the losses end above
- * MOST gpt2 check                       compares one model with the library and in float64, step by
- * step gpt2 time [ROWS WIDTH]           times layers against plain loops; default: 256 rows of 768
- */
+/* gpt2 train TEXT [STEPS [MOST]]: trains a model of bytes. Exits with 1 if the mean of the last ten
+ * losses is above MOST.
+ *
+ * gpt2 check: compares the model with its float64 version, step by step.
+ *
+ * gpt2 time [ROWS WIDTH [OFFSET]]: times the layers and plain loops; default: 256 rows of 768. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ static double seconds(void) {
 }
 
 static void out_of_memory(void) {
-  fprintf(stderr, "gpt2: no memory\n");
+  fprintf(stderr, "gpt2: out of memory\n");
   exit(1);
 }
 
@@ -44,7 +46,7 @@ static unsigned char* read_file(const char* path, size_t* size) {
   unsigned char* text = malloc(room);
   *size = 0;
   if (!file) {
-    fprintf(stderr, "gpt2: %s cannot be read\n", path);
+    fprintf(stderr, "gpt2: cannot read %s\n", path);
     exit(1);
   }
   if (!text) out_of_memory();
@@ -65,7 +67,7 @@ static int train(const char* path, int64_t steps, double most) {
   size_t size;
   unsigned char* text = read_file(path, &size);
   if (size <= (size_t)config.context) {
-    fprintf(stderr, "gpt2: %s has %zu bytes, more than %lld are needed\n", path, size,
+    fprintf(stderr, "gpt2: %s has %zu bytes, expected more than %lld\n", path, size,
             (long long)config.context);
     return 1;
   }
@@ -74,7 +76,7 @@ static int train(const char* path, int64_t steps, double most) {
   gpt2_t* model = gpt2_create(&config);
   gpt2_initialise(&config, gpt2_parameters(model), 1);
   uint64_t seed = 2;
-  double mean = 0; /* of the last ten steps */
+  double mean = 0; /* mean loss of the last ten steps */
   for (int64_t step = 1; step <= steps; ++step) {
     const double began = seconds();
     sample(&config, text, size, &seed, ids, ids + n);
@@ -89,7 +91,8 @@ static int train(const char* path, int64_t steps, double most) {
   free(ids);
   free(text);
   if (!(mean <= most)) {
-    fprintf(stderr, "gpt2: the last losses are %.3f, expected %.3f or less\n", mean, most);
+    fprintf(stderr, "gpt2: the mean of the last ten losses is %.3f, expected %.3f or less\n", mean,
+            most);
     return 1;
   }
   return 0;
@@ -110,7 +113,7 @@ static int check_against_float64(void) {
   }
   const double slope = reference_slope_error(reference, tokens, labels);
   int right = slope < 1e-6; /* false for NaN */
-  printf("float64: slope of the loss against differences, error %.1e: %s\n", slope,
+  printf("float64: slope of the loss compared with differences, error %.1e: %s\n", slope,
          right ? "ok" : "WRONG");
   for (int64_t step = 1; step <= STEPS; ++step) {
     const double loss = gpt2_loss(model, tokens, labels),
@@ -144,9 +147,9 @@ int main(int argc, char** argv) {
     if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && offset >= 0 &&
         offset < 64 && offset % 4 == 0)
       return time_layers(rows, width, offset);
-    fprintf(
-        stderr,
-        "gpt2: expected ROWS and WIDTH of 1 to 1048576, and OFFSET, a multiple of 4 below 64\n");
+    fprintf(stderr,
+            "gpt2: expected ROWS and WIDTH from 1 to 1048576, and OFFSET from 0 to 60, a multiple "
+            "of 4\n");
     return 2;
   }
   fprintf(stderr,

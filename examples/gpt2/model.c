@@ -26,7 +26,7 @@ struct gpt2 {
 static float* floats(size_t count) {
   float* values = calloc(count ? count : 1, sizeof(float));
   if (!values) {
-    fprintf(stderr, "gpt2: no memory for %zu floats\n", count);
+    fprintf(stderr, "gpt2: out of memory: cannot allocate %zu floats\n", count);
     exit(1);
   }
   return values;
@@ -47,7 +47,7 @@ gpt2_t* gpt2_create(const gpt2_config_t* config) {
   gpt2_t* g = calloc(1, sizeof *g);
   layer_t* layers = calloc((size_t)config->layers, sizeof *layers);
   if (!g || !layers) {
-    fprintf(stderr, "gpt2: no memory\n");
+    fprintf(stderr, "gpt2: out of memory\n");
     exit(1);
   }
   const size_t n = (size_t)(config->batch * config->context), h = (size_t)config->width;

@@ -25,7 +25,7 @@ struct reference {
 static double* doubles(size_t count) {
   double* values = calloc(count, sizeof(double));
   if (!values) {
-    fprintf(stderr, "gpt2: no memory for %zu doubles\n", count);
+    fprintf(stderr, "gpt2: out of memory: cannot allocate %zu doubles\n", count);
     exit(1);
   }
   return values;
@@ -35,7 +35,7 @@ reference_t* reference_create(const gpt2_config_t* config, const float* paramete
   reference_t* r = calloc(1, sizeof *r);
   layer_t* layers = calloc((size_t)config->layers, sizeof *layers);
   if (!r || !layers) {
-    fprintf(stderr, "gpt2: no memory\n");
+    fprintf(stderr, "gpt2: out of memory\n");
     exit(1);
   }
   const size_t n = (size_t)(config->batch * config->context), h = (size_t)config->width;

@@ -190,7 +190,7 @@ static void compare(const pair_t* pair, data_t* data) {
 static void* array(data_t* d, int64_t count, int64_t offset) {
   char* memory = d->memory[d->allocated++] = malloc((size_t)(4 * count + 2 * LINE));
   if (!memory) {
-    fprintf(stderr, "gpt2: no memory\n");
+    fprintf(stderr, "gpt2: out of memory\n");
     exit(1);
   }
   return memory + (LINE - (uintptr_t)memory % LINE) + offset;

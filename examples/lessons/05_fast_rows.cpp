@@ -121,7 +121,7 @@ void wide(KernelBuilder& k, const WideMeta& m) {
 
 const Kernel<PlainMeta> log_softmax_plain{
     .name = "log_softmax_plain",
-    .description = "y = x - log sum e^x over rows, as one writes it first",
+    .description = "y = x - log sum e^x over rows, the direct formula",
     .build = plain,
     .launch = [](const PlainMeta&, const LaunchArguments& a) {
       return Launch{.grid = {a.dim("x", 0)}};

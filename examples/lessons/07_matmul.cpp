@@ -139,17 +139,17 @@ Launch launch_persistent(const Meta& m, const LaunchArguments& a) {
 }  // namespace
 
 const Kernel<Meta> matmul_plain{.name = "matmul_plain",
-                                .description = "c = a b, as one writes it first",
+                                .description = "c = a b, the direct formula",
                                 .build = plain,
                                 .launch = launch};
 const Kernel<Meta> matmul_tiles{
-    .name = "matmul_tiles", .description = "c = a b by dot", .build = tiles, .launch = launch};
+    .name = "matmul_tiles", .description = "c = a b, with dot", .build = tiles, .launch = launch};
 const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
-                                    .description = "c = a b, the next tiles in flight",
+                                    .description = "c = a b, with the next tiles in flight",
                                     .build = loads_in_flight,
                                     .launch = launch};
 const Kernel<Meta> matmul_grouped{.name = "matmul_grouped",
-                                  .description = "c = a b, tiles in groups of rows",
+                                  .description = "c = a b, with tiles in groups of rows",
                                   .build = grouped,
                                   .launch = launch};
 const Kernel<Meta> matmul_persistent{.name = "matmul_persistent",

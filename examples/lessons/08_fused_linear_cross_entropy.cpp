@@ -153,7 +153,7 @@ using Meta = const HeadMeta&;
 using Sizes = const LaunchArguments&;
 
 const Kernel<HeadMeta> anchors_kernel{.name = "anchors",
-                                      .description = "the label's logit and 40",
+                                      .description = "the label's logit plus 40",
                                       .build = anchors,
                                       .launch = by_rows};
 const Kernel<HeadMeta> exponentials_kernel{

@@ -174,7 +174,7 @@ Kernel<Meta> rung(const char* name, const char* description,
 }  // namespace
 
 const Kernel<Meta> attention_two_passes =
-    rung("attention_two_passes", "attention, scores made twice", two_passes);
+    rung("attention_two_passes", "attention, scores computed twice", two_passes);
 const Kernel<Meta> attention_online =
     rung("attention_online", "attention in one pass",
          [](KernelBuilder& k, const Meta& m) { online(k, m, 1); });
@@ -185,7 +185,7 @@ const Kernel<Meta> attention_ahead =
     rung("attention_ahead", "attention, next scores during the softmax",
          [](KernelBuilder& k, const Meta& m) { ahead(k, m, false); });
 const Kernel<Meta> attention_edges =
-    rung("attention_edges", "attention, masks only where they count",
+    rung("attention_edges", "attention, masks only at the edges",
          [](KernelBuilder& k, const Meta& m) { ahead(k, m, true); });
 
 LIGERDSL_REGISTER_KERNEL(attention_two_passes);

@@ -50,7 +50,7 @@ Comparison compare(std::string name, std::string output, std::string shape,
     }
   }
   const bool exact = gate.rtol == 0 && gate.atol == 0;
-  c.gate = exact ? "equal" : fmt::format("{:.2g} + {:.2g}", gate.rtol, gate.atol);
+  c.gate = exact ? "exact" : fmt::format("{:.2g} + {:.2g}", gate.rtol, gate.atol);
   return c;
 }
 

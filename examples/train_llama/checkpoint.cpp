@@ -56,7 +56,7 @@ std::string other_model(const ModelConfig& found, const ModelConfig& expected) {
         text += fmt::format("{}{} {} (this run: {})", text.empty() ? "" : ", ", key, of_file, ours);
         options += fmt::format(" {} {}", option(key), of_file);
       });
-  return "it is of another model: " + text + "; to go on from it, pass" + options;
+  return "it belongs to another model: " + text + "; to continue from it, pass" + options;
 }
 
 bool all_finite(const std::vector<float>& values) {
@@ -76,7 +76,7 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
     if (std::filesystem::is_other(path, error))
-      reject("is no regular file");  // opening a pipe would block
+      reject("is not a regular file");  // opening a pipe would block
     in_.open(path, std::ios::binary);
     left_ = std::filesystem::file_size(path, error);
     if (!in_ || error)
@@ -96,8 +96,8 @@ class Reader {
     read(numbers, sizeof(numbers));
     if (numbers[0] != kVersion) {
       reject(
-          fmt::format("it has format version {}, this program reads {}; go on with the program "
-                      "that wrote it, or train anew",
+          fmt::format("it has format version {}, this program reads {}; continue with the program "
+                      "that wrote it, or start a new run",
                       numbers[0], kVersion));
     }
     if (numbers[1] > kLongestDescription)
@@ -120,12 +120,12 @@ class Reader {
     const uint64_t computed = hash_;
     uint64_t stored = 0;
     read(&stored, sizeof(stored));
-    if (stored != computed) reject("damaged: its digest does not fit its contents");
+    if (stored != computed) reject("damaged: its digest does not match its contents");
     if (left_) reject(fmt::format("damaged: {} bytes too long", left_));
   }
 
  private:
-  [[noreturn]] void cut_off() const { reject("damaged: the file is cut off"); }
+  [[noreturn]] void cut_off() const { reject("damaged: the file is truncated"); }
 
   void read(void* to, uint64_t bytes) {
     if (bytes > left_ || !in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)))
@@ -207,7 +207,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig&
   if (c.model != expected) reader.reject(other_model(c.model, expected));
   if (c.step < 0 || static_cast<uint64_t>(c.step) != c.history.losses.size()) {
     reader.reject(
-        fmt::format("damaged: it has {} losses of {} steps", c.history.losses.size(), c.step));
+        fmt::format("damaged: it has {} losses for {} steps", c.history.losses.size(), c.step));
   }
   if (const char* what = not_finite(c))
     reader.reject(fmt::format("some of its {} are infinite or not a number", what));

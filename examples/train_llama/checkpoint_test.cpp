@@ -76,13 +76,13 @@ TEST_F(CheckpointTest, IsRestoredExactly) {
 
 TEST_F(CheckpointTest, OtherModelIsRefusedWithMatchingOptions) {
   EXPECT_THAT(refusal(ModelConfig{.layers = 4}),
-              HasSubstr("layers 3 (this run: 4); to go on from it, pass --layers 3"));
+              HasSubstr("layers 3 (this run: 4); to continue from it, pass --layers 3"));
 }
 
 TEST_F(CheckpointTest, EveryTruncationIsRefused) {
   for (size_t length = 0; length < bytes_.size(); ++length) {
     write({bytes_.begin(), bytes_.begin() + static_cast<int64_t>(length)});
-    EXPECT_THAT(refusal(), HasSubstr(length < 8 ? "not a checkpoint" : "the file is cut off"))
+    EXPECT_THAT(refusal(), HasSubstr(length < 8 ? "not a checkpoint" : "the file is truncated"))
         << length << " bytes";
   }
 }
@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, ImpossibleLengthIsRefused) {
   const size_t at = text.find("\"elements\":10") + std::strlen("\"elements\":");
   text.replace(at, 2, "99");
   write({text.begin(), text.end()});
-  EXPECT_THAT(refusal(), HasSubstr("cut off"));
+  EXPECT_THAT(refusal(), HasSubstr("truncated"));
 }
 
 TEST_F(CheckpointTest, OlderFormatsAreRefusedByName) {

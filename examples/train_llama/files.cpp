@@ -67,7 +67,7 @@ class Part {
       if (file_->fd() < 0) fail(path_);
       if (flock(file_->fd(), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         file_.reset();
-        fail(target_, "another process is writing it");
+        fail(target_, "another process is writing this file");
       }
     } while (!is_at_path());  // the last owner of the lock has renamed or removed it
     if (ftruncate(file_->fd(), 0)) fail(path_);
@@ -97,7 +97,7 @@ class Part {
     struct stat ours {
     }, there{};
     if (fstat(file_->fd(), &ours)) fail(path_);
-    if (!S_ISREG(ours.st_mode)) fail(path_, "it is no regular file");
+    if (!S_ISREG(ours.st_mode)) fail(path_, "it is not a regular file");
     return lstat(path_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
            ours.st_ino == there.st_ino;
   }

@@ -102,7 +102,7 @@ TEST_F(FilesTest, SecondWriterIsRefused) {
   const int other = open(temporary_of(folder_ / "file").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(flock(other, LOCK_EX), 0);
   EXPECT_THAT(refusal([&] { write_whole(path_, "second"); }),
-              HasSubstr("another process is writing it"));
+              HasSubstr("another process is writing this file"));
   close(other);
   EXPECT_EQ(read(path_), "first");
   write_whole(path_, "second");

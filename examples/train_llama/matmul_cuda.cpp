@@ -60,11 +60,11 @@ int operation(const Matrix& m) {
 class CudaMatmul : public Matmul {
  public:
   CudaMatmul(int device, void* stream) {
-    void* driver = load({"libcuda.so.1"}, "it comes with the NVIDIA driver:");
+    void* driver = load({"libcuda.so.1"}, "install the NVIDIA driver, which contains it:");
     use_primary_context(driver, device);
     find(driver, "cuMemGetInfo_v2", memory_info_);
     void* cublas = load({"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
-                        "install cuBLAS, or name its folder in LD_LIBRARY_PATH:");
+                        "install cuBLAS, or add its folder to LD_LIBRARY_PATH:");
     int (*create)(void**), (*set_stream)(void*, void*);
     find(cublas, "cublasCreate_v2", create);
     find(cublas, "cublasSetStream_v2", set_stream);

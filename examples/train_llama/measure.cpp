@@ -36,8 +36,8 @@ int check(const Settings& s, Model& model, Ops& ops) {
   const int64_t sequences = std::min<int64_t>(s.train.batch, 2);
   if (static_cast<double>(model.layout().total) * sequences * s.model.context > kLargestCheck) {
     throw std::runtime_error(
-        "--check computes in float64 on the CPU, and this model would take hours; --preset tiny "
-        "goes through the same code");
+        "--check computes in float64 on the CPU, and this model would take hours; use --preset "
+        "tiny, which runs the same code");
   }
   return run_check(s, model, ops, random_batch(s.model, sequences, s.train.seed));
 }
@@ -77,7 +77,7 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
                tokens = static_cast<double>(s.train.batch * s.model.context);
   const int64_t tensors = ops.allocated_bytes(),
                 used = matmul.device_bytes_used();  // also the peak: no memory is freed
-  say("\n{:.0f} tokens/s: {:.1f} ms a step, the middle of {} ({:.1f} to {:.1f}), {}\n",
+  say("\n{:.0f} tokens/s: {:.1f} ms a step, the median of {} ({:.1f} to {:.1f}), {}\n",
       tokens / middle, 1e3 * middle, sorted.size(), 1e3 * sorted.front(), 1e3 * sorted.back(),
       s.update ? "forward, backward and AdamW" : "forward and backward");
   say("memory: {:.2f} GB of tensors{}\n", static_cast<double>(tensors) / 1e9,

@@ -16,7 +16,7 @@ Ops::Ops(const std::string& device, int threads) : impl_(std::make_unique<Impl>(
   if (ligerdsl_status_t status = ligerdsl_context_create(&config, &impl_->context)) {
     throw std::runtime_error("--device " + device + ": " + ligerdsl_status_name(status) + ": " +
                              ligerdsl_last_error() +
-                             (on_gpu() ? "; --device cpu trains on the CPU" : ""));
+                             (on_gpu() ? "; pass --device cpu to train on the CPU" : ""));
   }
   if (on_gpu()) require_success(ligerdsl_stream_create(impl_->context, &impl_->stream));
 }

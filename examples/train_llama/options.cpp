@@ -70,8 +70,8 @@ void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
   }
   if (!resume.empty() && is_same_file(checkpoint, resume)) return;
   fmt::print(stderr,
-             "note: {0} holds step {1} of another run and will be replaced; --resume {0} would go "
-             "on from it\n",
+             "note: {0} holds step {1} of another run and will be replaced; to continue that run "
+             "instead, pass --resume {0}\n",
              checkpoint.string(), old.step);
 }
 
@@ -95,9 +95,10 @@ void add_preset(CLI::App& app, Settings& s) {
     }
   };
   app.add_option_function<std::string>(
-         "--preset", take, "time training steps of this shape on random tokens: nothing is saved")
+         "--preset", take, "time training steps of this shape on random tokens; saves nothing")
       ->check(CLI::IsMember(names));
-  app.add_flag("!--no-update", s.update, "of a preset: forward and backward alone, without AdamW");
+  app.add_flag("!--no-update", s.update,
+               "with --preset: time only forward and backward, without AdamW");
 }
 
 // Makes --preset incompatible with the options of real training.
@@ -119,38 +120,42 @@ void add_options(CLI::App& app, Settings& s) {
   app.option_defaults()->group("Preset");
   add_preset(app, s);
   app.option_defaults()->group("Model");
-  number("--layers", s.model.layers, "transformer layers")->check(CLI::Range(1, 1000));
-  number("--heads", s.model.heads, "query heads")->check(CLI::Range(1, 1000));
-  number("--kv-heads", s.model.kv_heads, "key and value heads; divides the query heads")
+  number("--layers", s.model.layers, "number of transformer layers")->check(CLI::Range(1, 1000));
+  number("--heads", s.model.heads, "number of query heads per layer")->check(CLI::Range(1, 1000));
+  number("--kv-heads", s.model.kv_heads, "number of key and value heads; must divide --heads")
       ->check(CLI::Range(1, 1000));
   number("--width", s.model.width, "width of the residual stream")->check(CLI::Range(2, 65536));
   number("--ffn", s.model.ffn, "width of the feed-forward")->check(CLI::Range(1, 1 << 20));
-  number("--context,--tokens", s.model.context, "tokens per sequence: bytes, or those of a preset")
+  number("--context,--tokens", s.model.context,
+         "number of tokens per sequence; without --preset, a token is a byte")
       ->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
   app.add_option("--text", s.text,
-                 "plain text files, each byte a token (default: the sources and documents under "
+                 "plain text files, one token per byte (default: the sources and documents under "
                  "--source-dir)")
       ->check(CLI::ExistingFile)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text")
       ->check(check_named);
-  number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
-  number("--steps", s.train.steps, "steps of the learning-rate schedule")
+  number("--batch", s.train.batch, "number of sequences per step")->check(CLI::Range(1, 1 << 20));
+  number("--steps", s.train.steps, "number of steps of the learning-rate schedule")
       ->check(CLI::Range(1, 1 << 30));
-  number("--warmup", s.train.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
+  number("--warmup", s.train.warmup, "number of steps of linear warm-up")
+      ->check(CLI::NonNegativeNumber);
   number("--lr", s.train.lr, "highest learning rate")->check(between(kTiny, kHuge));
   number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")
       ->check(between(0, 1));
-  number("--weight-decay", s.train.weight_decay, "of matrices")->check(between(0, kHuge));
+  number("--weight-decay", s.train.weight_decay, "weight decay of matrices")
+      ->check(between(0, kHuge));
   number("--clip", s.train.clip, "largest global gradient norm")->check(between(kTiny, kHuge));
-  number("--seed", s.train.seed, "of weights, batches and the sample");
+  number("--seed", s.train.seed, "seed of weights, batches and the sample");
   app.option_defaults()->group("Run");
   number("--device", s.device, "cpu or cuda:N")->check(check_device);
-  number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
+  number("--threads", s.threads, "number of CPU threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
   app.add_option(
          "--products", s.products,
-         "who multiplies layers' matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
+         "implementation of the layers' matmuls: library (cuBLAS, CBLAS) or kernels (libligerdsl)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Products>{
           {"library", Products::library}, {"kernels", Products::kernels}}))
       ->default_str("library");
@@ -165,29 +170,31 @@ void add_options(CLI::App& app, Settings& s) {
                  "file to save the run in: at every evaluation, at the end, and when a signal "
                  "stops the run")
       ->check(check_named);
-  app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
+  app.add_option("--resume", s.resume, "checkpoint to continue from")->check(CLI::ExistingFile);
   number("--stop-after", s.stop_after,
-         "stop (and save) after this number of steps in total; 0 = --steps")
+         "stop (and save) after this number of steps in total; 0: after --steps")
       ->check(CLI::NonNegativeNumber);
-  number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")
+  number("--eval-every", s.eval_every, "number of steps between evaluations; 0: a tenth of --steps")
       ->check(CLI::NonNegativeNumber);
-  number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")
+  number("--eval-batches", s.eval_batches, "number of batches of held-out text per evaluation")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--check", s.check, "compare one step's gradients with float64 and stop");
   app.option_defaults()->group("Report");
   number("--loss-svg", s.loss_svg, "SVG of the loss curve")->check(check_named);
   app.add_flag("!--no-loss-svg", s.draw, "draw no loss curve");
-  app.add_option("--json", s.json, "file for all results")->check(check_named);
-  number("--sample", s.sample_length, "bytes of generated text at the end")
+  app.add_option("--json", s.json, "JSON file for all results")->check(check_named);
+  number("--sample", s.sample_length, "number of bytes of text to generate at the end")
       ->check(CLI::NonNegativeNumber);
-  number("--prompt", s.prompt, "what the sample continues");
-  number("--temperature", s.temperature, "of the sample")->check(between(kTiny, kHuge));
-  app.add_flag("!--no-table", s.table, "leave out the table of kernel errors");
+  number("--prompt", s.prompt, "text that the generated sample continues");
+  number("--temperature", s.temperature, "sampling temperature of the generated text")
+      ->check(between(kTiny, kHuge));
+  app.add_flag("!--no-table", s.table,
+               "skip the comparison of every operation with float64 at the end");
   exclude_preset(app);
   app.footer(
       "Exit status: 0 done, 1 failed (a check, a file, a loss that is not finite), 2 wrong "
       "arguments,\n"
-      "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the step at work; a second "
+      "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the current step; a second "
       "signal ends at "
       "once.");
 }
@@ -247,14 +254,14 @@ void check_outputs(const Settings& s) {
       require_writable(path);
     } catch (const std::exception& e) {
       const char* advice =
-          std::string(option) == "--loss-svg" ? " (--no-loss-svg leaves the picture out)" : "";
+          std::string(option) == "--loss-svg" ? "; pass --no-loss-svg to draw no loss curve" : "";
       throw std::runtime_error(fmt::format("{}: {}{}", option, e.what(), advice));
     }
   }
   if (!s.check && !s.checkpoint.empty()) {
     std::error_code error;
     if (fs::is_other(s.checkpoint, error)) {
-      throw std::runtime_error("--checkpoint " + s.checkpoint.string() + " is no regular file");
+      throw std::runtime_error("--checkpoint " + s.checkpoint.string() + " is not a regular file");
     }
     check_replaced(s.checkpoint, s.resume);
   }

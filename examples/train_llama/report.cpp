@@ -67,7 +67,8 @@ void Progress::bar(int64_t done, double bits) {
 void Progress::line(int64_t done, double bits, double held_out) {
   clear();
   std::string held = std::isnan(held_out) ? "" : fmt::format("   held-out {:.3f}", held_out);
-  say("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   {:.0f} MiB\n",
+  say("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   peak host "
+      "memory {:.0f} MiB\n",
       done, steps_, bits, held, tokens_per_second(done), seconds(),
       peak_resident_bytes() / 1048576.0);
   std::fflush(stdout);

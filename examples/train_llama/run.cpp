@@ -77,8 +77,10 @@ class Run {
     trainer_.resume(checkpoint);
     const std::string other = differences(checkpoint, s_.train, text_.digest());
     if (!other.empty()) {
-      fmt::print(stderr, "note: this run goes on with {}: not what an uninterrupted run would do\n",
-                 other);
+      fmt::print(
+          stderr,
+          "note: this run continues with {}, so its results differ from an uninterrupted run's\n",
+          other);
     }
   }
 
@@ -123,14 +125,13 @@ class Run {
       text += "this state could not be saved: " + saver_->failure() + "\n";
     if (!saver_->wanted() && done > first_) {
       text += fmt::format(
-          "the {} steps of this run were not saved: pass --checkpoint FILE to have them saved, at "
-          "every "
-          "evaluation and when a signal stops the run\n",
+          "the {} steps of this run were not saved: pass --checkpoint FILE to save the run at "
+          "every evaluation and when a signal stops it\n",
           done - first_);
     }
     if (!saver_->good().empty()) {
-      text += fmt::format("step {} is saved in {}; to go on from it:\n  {}\n", saver_->good_step(),
-                          saver_->good().string(), resume_command({}));
+      text += fmt::format("step {} is saved in {}; to continue from it:\n  {}\n",
+                          saver_->good_step(), saver_->good().string(), resume_command({}));
     } else if (done == first_) {
       text += "no step was done, nothing was saved\n";
     }
@@ -145,14 +146,14 @@ class Run {
     std::string text = fmt::format("train_llama: {}. Nothing was saved.\n", e.what());
     if (!saver_->good().empty()) {
       text += fmt::format(
-          "The last good state, step {}, is in {}. Go on from it with a lower learning rate:\n  "
+          "The last good state, step {}, is in {}. Continue from it with a lower learning rate:\n  "
           "{}\n",
           saver_->good_step(), saver_->good().string(), resume_command({{"--lr", lower}}));
     } else {
       text += fmt::format(
           "No earlier state of this run was saved{}{}. Start again with a lower learning rate, "
           "such as --lr {}.\n",
-          saver_->wanted() ? "" : "; --checkpoint FILE would have it saved at every evaluation",
+          saver_->wanted() ? "" : "; pass --checkpoint FILE to save it at every evaluation",
           untouched(), lower);
     }
     fmt::print(stderr, "{}", text);
@@ -187,7 +188,7 @@ class Run {
       results["sample"] = s_.prompt + sample;
     }
     if (s_.table && !stop_signal()) {
-      say("\nevery operation of the model against float64, at the model's sizes\n");
+      say("\nevery operation of the model, compared with float64 at the model's sizes\n");
       std::vector<Comparison> kernels = compare_kernels(s_.model, s_.train.batch, ops_);
       passed = print_comparisons(kernels) && passed;
       results["kernels"] = to_json(kernels);
@@ -206,7 +207,7 @@ class Run {
         matmul_.device_bytes_used();  // also the peak: no memory is freed before the end
     say("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out,
         baseline);
-    say("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of "
+    say("{:.0f} tokens/s, {:.1f} s of training, peak host memory {:.0f} MiB, {:.0f} MiB of "
         "tensors on {}{}\n",
         speed, progress_->seconds(), resident / 1048576.0, allocated / 1048576.0, s_.device,
         device_used ? fmt::format(", {:.0f} MiB of it in use", device_used / 1048576.0) : "");
@@ -243,7 +244,7 @@ class Run {
     if (!saver_->good().empty())
       say("checkpoint: {}, step {}\n", saver_->good().string(), saver_->good_step());
     if (trainer_.done() < s_.train.steps && !saver_->good().empty()) {
-      say("to go on from it:\n  {}\n", resume_command({{"--stop-after", ""}}));
+      say("to continue from it:\n  {}\n", resume_command({{"--stop-after", ""}}));
     }
     return saver_->failure().empty();
   }
@@ -267,7 +268,7 @@ int run_training(const Settings& s, Model& model, Ops& ops, const Matmul& matmul
 }
 
 int run_check(const Settings& s, Model& model, Ops& ops, const Batch& batch) {
-  say("one step of {} sequences against float64\n", batch.tokens.size() / s.model.context);
+  say("one step of {} sequences, compared with float64\n", batch.tokens.size() / s.model.context);
   std::vector<Comparison> comparisons =
       compare_step(model, ops, batch.tokens, batch.labels, s.train.seed);
   bool passed = print_comparisons(comparisons);

@@ -143,11 +143,11 @@ class Survives(unittest.TestCase):
             output = self.stop(number, "--checkpoint", name)
             step = int(re.search(rf"stopped by {number.name} after step (\d+) of 1000000\n",
                                  output)[1])
-            self.assertIn(f"step {step} is saved in {name}; to go on from it:\n", output)
+            self.assertIn(f"step {step} is saved in {name}; to continue from it:\n", output)
         self.assertEqual(len(self.files()), 3)
 
         # The command that the run printed continues the run with the same bits.
-        command = output.split("to go on from it:\n")[1].splitlines()[0].strip()
+        command = output.split("to continue from it:\n")[1].splitlines()[0].strip()
         self.assertIn("--resume", shlex.split(command))
         last = step + 7
         subprocess.run(f"{command} --stop-after {last} --json resumed.json", shell=True, check=True,
@@ -220,12 +220,12 @@ class Survives(unittest.TestCase):
         self.train("--steps", 20, "--stop-after", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         _, errors = self.train("--steps", 20, "--stop-after", 3, "--batch", 2, "--lr", 1e-3,
                                "--resume", "run.ckpt", *NO_PICTURE)
-        self.assertIn("note: this run goes on with --batch 2 (was 4), --lr 0.001 (was 0.003)",
+        self.assertIn("note: this run continues with --batch 2 (was 4), --lr 0.001 (was 0.003)",
                       errors)
         _, errors = self.train("--steps", 20, "--layers", 2, "--resume", "run.ckpt", *NO_PICTURE,
                                status=1)
-        self.assertIn("another model: layers 1 (this run: 2); to go on from it, pass --layers 1\n",
-                      errors)
+        self.assertIn("another model: layers 1 (this run: 2); to continue from it, pass --layers 1"
+                      "\n", errors)
 
     # ---- The command line
 
@@ -256,7 +256,7 @@ class Survives(unittest.TestCase):
         self.assertIn("--checkpoint would replace book.txt",
                       self.refuse("--checkpoint", "book.txt"))
         self.assertIn("name the same file", self.refuse("--json", "new", "--checkpoint", "./new"))
-        self.assertIn("no regular file", self.refuse("--checkpoint", "/dev/null", *NO_PICTURE))
+        self.assertIn("not a regular file", self.refuse("--checkpoint", "/dev/null", *NO_PICTURE))
         self.assertEqual(self.files(), ["book.txt"])
         self.assertTrue(text.read_text().startswith("It was"))
         part = text.rename(self.work / "book.train_llama-part")
@@ -277,13 +277,13 @@ class Survives(unittest.TestCase):
 
     def test_unreadable_checkpoints_are_refused(self):
         os.mkfifo(self.work / "pipe")
-        self.assertIn("is no regular file",
+        self.assertIn("is not a regular file",
                       self.train("--resume", "pipe", *NO_PICTURE, status=1)[1])
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
         damages = {"not a checkpoint of train_llama": b"some text",
-                   "the file is cut off": good[:-1000],
-                   "its digest does not fit": good[:-1000] + b"\1" + good[-999:],
+                   "the file is truncated": good[:-1000],
+                   "its digest does not match": good[:-1000] + b"\1" + good[-999:],
                    "format version 1, this program reads 2": good[:8] + b"\1\0\0\0" + good[12:]}
         for reason, content in damages.items():
             (self.work / "bad").write_bytes(content)

@@ -43,9 +43,9 @@ std::vector<uint8_t> read_bytes(const fs::path& path) {
 void require_text(const fs::path& path, const std::vector<uint8_t>& bytes) {
   const std::optional<NotText> found = not_text(bytes);
   if (!found) return;
-  throw std::runtime_error(path.string() + " is no text: it looks like " + found->what +
-                           ". train_llama reads plain text, " + "each byte a token; " +
-                           found->advice + ". Text files are named with --text");
+  throw std::runtime_error(path.string() + " is not a text file: it looks like " + found->what +
+                           ". train_llama reads plain text, one token " + "per byte; " +
+                           found->advice + ". Pass text files with --text");
 }
 
 void append_window(Batch& batch, const std::vector<uint8_t>& bytes, size_t start, int64_t context) {

@@ -110,7 +110,7 @@ std::optional<NotText> binary(Bytes bytes) {
                    std::string(kTokens) + ", or other plain text"};
   const size_t wrong = not_utf8(bytes);
   if (wrong > bytes.size() / 10)
-    return NotText{"binary data, or text in another encoding: " + percent(wrong) + "no UTF-8",
+    return NotText{"binary data, or text in another encoding: " + percent(wrong) + "not UTF-8",
                    "pass plain text, or convert it first: iconv -f ENCODING -t UTF-8 FILE > TEXT"};
   return std::nullopt;
 }

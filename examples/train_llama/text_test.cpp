@@ -138,7 +138,7 @@ TEST_F(TextFiles, OtherBinaryDataIsRefused) {
   std::mt19937 random(2);
   std::string noise;
   for (int i = 0; i < 8000; ++i) noise += static_cast<char>(1 + random() % 255);
-  expect_refused("noise", noise, "no UTF-8", "iconv");
+  expect_refused("noise", noise, "not UTF-8", "iconv");
 }
 
 TEST_F(TextFiles, TextIsTaken) {

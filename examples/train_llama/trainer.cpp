@@ -93,9 +93,9 @@ Checkpoint Trainer::checkpoint() {
 
 void Trainer::resume(const Checkpoint& c) {
   if (static_cast<int64_t>(c.weights.size()) != model_.layout().total) {
-    throw std::runtime_error(
-        fmt::format("the checkpoint has {} parameters, this program's layout of the model has {}",
-                    c.weights.size(), model_.layout().total));
+    throw std::runtime_error(fmt::format(
+        "the checkpoint has {} parameters, but this program's layout of the model has {}",
+        c.weights.size(), model_.layout().total));
   }
   model_.set_weights(c.weights);
   ops_.upload(optimiser_.m(), c.m.data());

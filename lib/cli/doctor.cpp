@@ -42,7 +42,7 @@ std::string run_vector_add(const Globals& globals) {
                     fmt::format("vector_add[{}]: expected {}, got {}", i, expected, out[i]));
     }
   }
-  return fmt::format("vector_add compiled, ran and is right on {}",
+  return fmt::format("vector_add compiled, ran and returned correct results on {}",
                      context->device().description().name);
 }
 
@@ -147,7 +147,7 @@ int doctor(const Globals& globals) {
   }
   if (globals.json != "-" && !globals.quiet) {
     print_text("\n");
-    print_table(globals, {"variable", "value", "what"}, rows);
+    print_table(globals, {"variable", "value", "meaning"}, rows);
   }
   write_json(globals, result);
   return healthy ? kOk : kCheckFailed;

@@ -43,7 +43,7 @@ int guarded(const std::function<int()>& body) {
   } catch (const Error& error) {
     return report(kUsage, error.what());
   } catch (const std::bad_alloc&) {
-    return report(kNothingFound, "out of memory");
+    return report(kNothingFound, "the `ligerdsl` command ran out of host memory");
   } catch (const std::exception& error) {
     return report(kNothingFound, error.what());
   }

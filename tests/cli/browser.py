@@ -96,7 +96,7 @@ class Browser:
             self.events.append(self.receive())
 
     def open(self, path, width=1200, height=900, dark=False):
-        """Loads a local file; returns the milliseconds until everything was loaded."""
+        """Loads a local file; returns the number of milliseconds until everything was loaded."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
                  deviceScaleFactor=1, mobile=width < 600)
         self.ask("Emulation.setEmulatedMedia",

@@ -39,7 +39,7 @@ def the_cache():
     says("cache", "works", ["of 2.00 MiB"], LIGERDSL_CACHE_SIZE="2M")
     expect(not [file for file in cache.iterdir() if file.name.startswith(".")],
            "the probe leaves nothing")
-    says("cache", "works", ["LIGERDSL_CACHE is ro", "nothing is stored"], LIGERDSL_CACHE="ro")
+    says("cache", "works", ["LIGERDSL_CACHE is ro", "none is stored"], LIGERDSL_CACHE="ro")
     says("cache", "off", ["LIGERDSL_CACHE is off", "unset LIGERDSL_CACHE"], LIGERDSL_CACHE="off")
     says("cache", "absent", [str(folder / "none"), "No such file", "mkdir -m 700"],
          LIGERDSL_CACHE="ro", LIGERDSL_CACHE_DIR=str(folder / "none"))
@@ -68,7 +68,7 @@ def the_cache():
     else:
         print("[SKIP] giving a folder to another user needs root")
         (folder / "closed").mkdir(mode=0o500)
-        says("cache", "absent", ["read and not written: Permission denied", "chmod u+rwx"],
+        says("cache", "absent", ["read but not written: Permission denied", "chmod u+rwx"],
              LIGERDSL_CACHE_DIR=str(folder / "closed"))
         says("cache", "absent", [f'"{folder}/closed/below": Permission denied'],
              LIGERDSL_CACHE_DIR=str(folder / "closed/below/it"))
@@ -78,9 +78,9 @@ def a_disk_that_is_full_or_read_only():
     disk = folder / "disk"
     disk.mkdir()
     for options, words in (
-            ("size=64k,mode=700", ["read and not written: No space left on device", "cache trim"]),
+            ("size=64k,mode=700", ["read but not written: No space left on device", "cache trim"]),
             ("size=64k,mode=700,ro",
-             ["read and not written: Read-only file system", "LIGERDSL_CACHE_DIR"])):
+             ["read but not written: Read-only file system", "LIGERDSL_CACHE_DIR"])):
         before = ["unshare", "-rm", "sh", "-c",
                   f'mount -t tmpfs -o {options} none "{disk}" && exec "$@"', "sh"]
         if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
@@ -108,13 +108,13 @@ def libraries_and_programs():
         (programs / name).write_text("#!/bin/sh\n")
     (programs / "ptxas").chmod(0o755)
     says("ptxas", "works",
-         [str(programs / "ptxas"), "--version says nothing (exit status 0)", "--emit"],
+         [str(programs / "ptxas"), "--version printed nothing (exit status 0)", "--emit"],
          PATH=f"/nowhere:{programs}")
     for text, version in (("echo 'ptxas: Ptx optimizing assembler'; echo 'Cuda compilation tools, "
                            "release 12.9, V12.9.41'",
                            "release 12.9, V12.9.41"),
                           ("echo; echo plain 5.4; echo more", "plain 5.4, for"),
-                          ("exit 3", "--version says nothing (exit status 3)")):
+                          ("exit 3", "--version failed (exit status 3)")):
         (programs / "ptxas").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n{text}\n")
         says("ptxas", "works", [str(programs / "ptxas"), version], PATH=f"/nowhere:{programs}")
     says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # exists, not executable

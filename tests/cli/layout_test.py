@@ -167,7 +167,7 @@ def test_choice(ligerdsl, kernels):
 
 def test_refusals(ligerdsl):
     for arguments, code, words in (
-        (["softmax_forward", "--tile", "3x5"], 4, ["no tile", "3x5", "there are"]),
+        (["softmax_forward", "--tile", "3x5"], 4, ["no tile", "3x5", "have the shapes"]),
         (["softmax_forward", "--line", "99999"], 4, ["line 99999"]),
         (["softmax_forward", "--line", "0"], 2, ["--line"]),
         (["softmax_forward", "--target", "cpu"], 2, ["no layout", "--target"]),

@@ -1,5 +1,5 @@
-"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: the command with kernels of
---load."""
+"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: the command with kernels
+loaded with --load."""
 
 import pathlib
 import shutil
@@ -114,7 +114,7 @@ def generated_integers():
     expect(min(values) >= 5 and max(values) <= 6 and max(values) - min(values) > 0.5,
            f"{min(values)} to {max(values)} of 5 to 6")
     for text, words in (("index=1000:7", "expected LOW..HIGH after the colon"),
-                        ("index=1000:9..2", "index: 9 is larger than 2"),
+                        ("index=1000:9..2", "index: expected LOW <= HIGH, got 9..2"),
                         ("index=1000:0..3e9", "index (i32): expected an integer"),
                         ("index=table:0..1", "name of another view")):
         says(f"run gather out=1000 {text} table=100", 2, [words])
@@ -129,8 +129,8 @@ def files_and_launch_settings():
     expect(data_of("out.npy", "f", 3) == (13.0, 11.0, 12.0), "the rows of a file")
     says(f"bench --list gather out=index --in index={index} --in table={table}", 0,
          ["gather", "40 B"])
-    says(f"bench --in index={index}", 2, ["--in is for a kernel"])
-    for text, words in (("num_warps=3", "num_warps=3: expected a power of two from 1 to 32"),
+    says(f"bench --in index={index}", 2, ["--in needs a kernel"])
+    for text, words in (("num_warps=3", "num_warps: expected a power of two from 1 to 32, got 3"),
                         ("num_warps=64", "num_warps: expected an integer from 1 to 32"),
                         ("num_stages=0", "num_stages: expected"),
                         ("no_alias=2", "no_alias: expected"),
@@ -174,7 +174,7 @@ def finds_faults():
     """Finds faults that a comparison of two results would miss, and one that it would find."""
     says("run faulty y=7x41 x=y --check", 0, ["right"])
     says("run faulty fault=1 y=7x41 x=y --check", 1,
-         ["NOT WRITTEN: 41 of 287, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
+         ["NOT WRITTEN: 41 of 287 elements, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
     # `:0..0` declares that y has contents before the launch, so unwritten elements are no fault
     says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])
     says("run faulty fault=2 y=7x41 x=y --check", 2,
@@ -257,7 +257,7 @@ def overflows():
     for whole in ("", " whole=true"):
         says(f"run overflowing out=x x=600{whole} --check", 0, ["right"])
         says(f"run overflowing out=x --in x={x}{whole} --check", 1,
-             ["WRONG: 1 of 6 beyond",
+             ["WRONG: 1 of 6 elements beyond",
               "[5] is nan, expected 0: an intermediate value is too large for its type"])
 
 

@@ -89,7 +89,7 @@ def tools_that_do_not_listen():
 
 
 def author_kernels_are_recorded_and_logged():
-    """Covers kernels of --load and of a program that records a kernel."""
+    """Covers kernels loaded with --load, and a program that records a kernel."""
     loaded = [path, "--load", kernels, *"run quantise out=8 x=out:0..50 step=1".split()]
     for name, command, kind, entry in (("loaded", loaded, ["record", "plan"], "ligerdsl_quantise"),
                                        ("author", [author], ["plan"], "ligerdsl_squared_relu")):

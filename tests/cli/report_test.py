@@ -278,7 +278,7 @@ def test_incomplete_stores(ligerdsl, browser, folder):
     expect(not result["tasks"][0]["confirmed"] and not result["tasks"][0]["gained"],
            "the best was not measured again")
     look(browser, folder / "stopped.html")
-    expect("the search did not end"
+    expect("the search ended early"
            in browser.evaluate("document.querySelector('#winners').innerText"),
            "and the page says so")
 
@@ -328,7 +328,8 @@ def test_refusals(ligerdsl, folder):
             (["report", folder, "-o", page], {}, 2, "irectory"),
             (["report", store, "-o", store], {}, 2, "name another file"),
             (["report", store, "-o", folder / "." / "one.jsonl"], {}, 2, "name another file"),
-            (["report", "-o", page], {"XDG_DATA_HOME": str(bare)}, 4, "`ligerdsl tune` makes it"),
+            (["report", "-o", page], {"XDG_DATA_HOME": str(bare)}, 4,
+             "run `ligerdsl tune` to create it"),
             (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1: expected a trial"),
             (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {},
              2, "line 1: expected a trial"),

@@ -119,9 +119,9 @@ def distorted_times_are_not_kept():
     build's own."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
-    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"),
-                          ({"LIGERDSL_VALIDATE": "1"}, "it waits for every call"),
-                          ({"LIGERDSL_TRACE": str(trace)}, "it records every call")):
+    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "edited files replace stages"),
+                          ({"LIGERDSL_VALIDATE": "1"}, "the library waits for every call"),
+                          ({"LIGERDSL_TRACE": str(trace)}, "the library records every call")):
         [name] = variable
         for command in (f"tune softmax_forward n_cols=64 --store {store}",
                         f"table import {table} -o {folder / 'imported.json'}"):
@@ -139,7 +139,7 @@ def distorted_times_say_so():
     plain, distorted = folder / "plain.json", folder / "distorted.json"
     set_here = {"LIGERDSL_VALIDATE": "1", "LIGERDSL_TRACE": str(folder / "bench.json")}
     got, text, errors = ligerdsl.run(*bench, distorted, **set_here)
-    expect(got == 0 and all(f"bench: {name} is set, and " in errors for name in set_here),
+    expect(got == 0 and all(f"bench: {name} is set: " in errors for name in set_here),
            f"exit {got}\n{text}{errors}")
     expect(json.loads(distorted.read_text())["distorted_by"] == list(set_here),
            distorted.read_text())

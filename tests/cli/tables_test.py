@@ -105,7 +105,7 @@ def test_export_keeps_or_removes_entries(known):
         listed = said["not_written" if stays else "removed"]
         expect([one["key"] for one in listed] == [known.key] and listed[0]["reason"],
                f"{entry} {ratios}: {said}")
-        expect(("the entry that is there stays" in listed[0]["reason"]) == stays, f"{listed}")
+        expect(("the table keeps its entry" in listed[0]["reason"]) == stays, f"{listed}")
     # A better configuration also replaces an entry that cannot be run.
     write(known.table, others | {known.key: {"config": "gone=1", "ratio": 0.7}})
     said = known.search(0.8, 0.8)
@@ -126,7 +126,8 @@ def test_export_reports_reasons(known):
     known.search(0.8, 0.8)
     code, out, errors = known.ligerdsl.run(*arguments)
     expect(code == 0
-           and f"{known.table}: 1 entry written, 0 removed, 0 not written; it has 1\n" in out,
+           and f"{known.table}: 1 entry written, 0 removed, 0 not written; the table has 1\n"
+           in out,
            out + errors)
     known.search(1.2, 1.2)
     code, out, errors = known.ligerdsl.run(*arguments)

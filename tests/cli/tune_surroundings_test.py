@@ -60,7 +60,8 @@ def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
     out, errors = process.communicate(timeout=120)
     expect(time.monotonic() - sent < 10, f"{what}: the end took {time.monotonic() - sent:.1f} s")
     expect(process.returncode == -number, f"{what}: ended with {process.returncode}\n{out}{errors}")
-    expect("interrupted: every trial is in" in errors and str(store) in errors, f"{what}: {errors}")
+    expect("interrupted: the trials so far are in" in errors and str(store) in errors,
+           f"{what}: {errors}")
     wait_for(lambda: not processes_of(mark), f"{what}: {processes_of(mark)} to end", 10)
     return trials(store)
 
@@ -94,7 +95,7 @@ def test_signals(ligerdsl, kernels, folder):
 
 
 def test_caches(ligerdsl, kernels, folder):
-    """Without a disk cache, the process that runs kernels compiles them again, with equal
+    """Without a disk cache, the process that runs kernels compiles them again, with the same
     results."""
     (folder / "read_only").mkdir(mode=0o700)
     for name, environment in (
@@ -196,7 +197,7 @@ def test_hanging_kernel(ligerdsl, kernels, folder):
 
 
 def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
-    """Finals of a kernel with samples of half a second would take minutes."""
+    """The final measurements of a kernel with samples of half a second would take minutes."""
     store = folder / "finals.jsonl"
     seconds, code, output = seconds_of(ligerdsl, "--load", kernels, "tune", "lazy", "y=6000000",
                                        "x=6000000", "--check-with", "y=512 x=512", "--budget",

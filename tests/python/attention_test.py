@@ -223,7 +223,7 @@ def bounds(lengths, dtype=torch.int32):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
 def test_sequences_match_torch(dtype, options):
-    """Compares each sequence with torch's attention; queries and keys have equal lengths."""
+    """Compares each sequence with torch's attention; queries and keys have the same lengths."""
     torch.manual_seed(6)
     q, k, v = (heads(1, sum(LENGTHS), count, 64, dtype) for count in (4, 2, 2))
     ends = bounds(LENGTHS)
@@ -312,7 +312,7 @@ def test_sequences_without_keys():
 
 def test_errors_of_sequences():
     q, ends = torch.randn(6, 2, 8), bounds([2, 4])
-    with pytest.raises(TypeError, match="max_seqlen_q: expected a whole number, got 3.7"):
+    with pytest.raises(TypeError, match="max_seqlen_q: expected an integer, got 3.7"):
         lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)),
                             *(torch.tensor([0, 4], dtype=torch.int32) for _ in range(2)), 3.7, 4)
     with pytest.raises(TypeError,

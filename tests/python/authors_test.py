@@ -134,7 +134,7 @@ def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
 
 @pytest.mark.parametrize("changes, words", [
     ({"entry": "0"}, "ligerdsl_author_entry() returned NULL"),
-    ({"version": 1}, "is of version 1, this package reads version 2"),
+    ({"version": 1}, "expected version 2 of the table of kernels, got 1"),
     ({"size": 24}, "has no function record, launch, free_bytes"),
     ({"functions": ["endless", *WHOLE[1:]]}, "expected at most 65536"),
     ({"functions": ["count", "describe_short", *WHOLE[2:]]},

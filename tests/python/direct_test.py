@@ -272,7 +272,7 @@ def test_second_derivatives_still_raise(name):
     tensors = [t for t in make(4)]
     output = outputs_of(function(*tensors))[0].square().sum()
     gradient, = torch.autograd.grad(output, tensors[:1], create_graph=True)
-    with pytest.raises(ligerdsl.NotSupported, match="has no gradient of its own"):
+    with pytest.raises(ligerdsl.NotSupported, match="second derivatives are not supported"):
         gradient.sum().backward()
 
 
@@ -611,7 +611,7 @@ def test_invalid_plans_are_refused():
                              backward + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
-    with pytest.raises(RuntimeError, match="no Function that the library knows"):
+    with pytest.raises(RuntimeError, match="belongs to no Function of this library"):
         class Other(norms._RMS_NORMS[0]._backward_cls):
             pass
         Other().apply(torch.ones(1))

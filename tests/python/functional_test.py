@@ -131,7 +131,7 @@ def test_gated_in_place():
     found = torch.autograd.grad(out, (gate, up), d_out, retain_graph=True)
     for one, other in zip(found, expected):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
-    with pytest.raises(RuntimeError, match="a second backward: with in_place=True"):
+    with pytest.raises(RuntimeError, match="a second backward is not possible with in_place=True"):
         torch.autograd.grad(out, (gate, up), d_out)
 
 

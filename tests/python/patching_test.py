@@ -437,7 +437,7 @@ def assert_head_is_reported(model, data, name, kind):
         ligerdsl.patch(model, strict=True)
     report = ligerdsl.patch(model)
     assert len(report.left) == 1 and report.left[0][0] == name
-    assert kind in report.left[0][1] and "it keeps its logits" in report.left[0][1]
+    assert kind in report.left[0][1] and "the head keeps its logits" in report.left[0][1]
     found, calls = calls_of(model, data, "cross_entropy")
     assert calls > 0, "the report says so"
     assert_same_step(found, expected)

@@ -31,9 +31,9 @@ def x(*shape):
     (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError,
      "expected one of none, sum, mean"),
     (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), TypeError,
-     "`x`: expected a tensor with memory, got one of the meta device"),
+     "`x`: expected a tensor with memory, got one on the meta device"),
     (lambda: lt.rms_norm(x(2, 4).to_sparse()), TypeError,
-     r"got one of layout torch.sparse_coo; call to_dense\(\)"),
+     r"got one with the layout torch.sparse_coo; call to_dense\(\)"),
     (lambda: lt.rms_norm(torch._neg_view(x(2, 4))), ValueError, "resolve_neg"),
     (lambda: lt.rms_norm([1.0]), TypeError, "expected a torch.Tensor, got a builtins.list"),
     (lambda: lt.swiglu(x(2, 4), x(2, 5)), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
@@ -106,7 +106,7 @@ def test_a_second_derivative_raises(name):
     gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted,
                                     create_graph=True)
     with pytest.raises((ligerdsl.NotSupported, RuntimeError),
-                       match="no gradient of its own|does not require grad"):
+                       match="second derivatives are not supported|does not require grad"):
         sum(g.sum() for g in gradients if g.requires_grad).backward()
     assert all(g.requires_grad for g in gradients)
 
@@ -172,9 +172,9 @@ def backward_after_freeing(function, *inputs):
     (lambda: lt.rms_norm(x(2, 8).requires_grad_(), freed(x(8))), ligerdsl.InvalidArgument,
      "`weight`: data is NULL"),
     (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError,
-     "`weight`: a view of storage that was given back"),
+     "`weight`: the tensor's storage was freed"),
     (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError,
-     "`weight`: a view of storage that was given back"),
+     "`weight`: the tensor's storage was freed"),
     (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()),
      ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
     (lambda: backward_after_freeing(lt.layer_norm, x(2, 8).requires_grad_(), x(8), x(8)),
@@ -305,5 +305,5 @@ def test_a_tensor_of_another_device_is_refused():
         def __dlpack__(self, **options):
             raise AssertionError("never asked")
 
-    with pytest.raises(ValueError, match="on a GPU must be torch.Tensors"):
+    with pytest.raises(ValueError, match="on a GPU, expected a torch.Tensor"):
         ligerdsl.ops.softmax_forward(Elsewhere(), y=x(2, 2))

@@ -30,7 +30,7 @@ def reference(logits, labels, reduction, smoothing, smooth_others=False):
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 def test_shards_in_one_process(reduction, smoothing, merged):
     logits = torch.randn(2, 3, 10)
-    # The second shard has only this logit of the row.
+    # Class 4 is the only class of the second shard.
     logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30
     shards = [logits[..., a:b].clone().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
     where = [dict(first_class=a, total_classes=10) for a in BORDERS[:-1]]

@@ -49,7 +49,8 @@ Axis parse_axis(const std::string& text) {
     else
       append_range(what, element, &axis.values);
     if (axis.values.size() > kMostValues)
-      throw Failure(kUsage, fmt::format("{}: expected at most {} values", what, kMostValues));
+      throw Failure(kUsage, fmt::format("{}: expected at most {} values, got more in '{}'", what,
+                                        kMostValues, list));
   }
   return axis;
 }
@@ -60,11 +61,18 @@ std::vector<std::vector<std::string>> along(const std::vector<std::string>& sett
   for (const std::string& setting : settings) names.push_back(setting.substr(0, setting.find('=')));
   std::vector<std::vector<std::string>> all = {settings};
   for (const Axis& axis : axes) {
-    if (std::find(names.begin(), names.end(), axis.name) != names.end())
-      throw Failure(kUsage, fmt::format("--axis {}: it is given twice", axis.name));
+    const auto found = std::find(names.begin(), names.end(), axis.name);
+    if (found != names.end())
+      throw Failure(
+          kUsage,
+          found - names.begin() < std::ssize(settings)
+              ? fmt::format("--axis {0}: also given as the setting {0}=; omit one", axis.name)
+              : fmt::format("--axis {}: given twice; omit one", axis.name));
     names.push_back(axis.name);
     if (all.size() * axis.values.size() > kMostCombinations)
-      throw Failure(kUsage, fmt::format("--axis: expected at most {} cases", kMostCombinations));
+      throw Failure(
+          kUsage, fmt::format("--axis: expected at most {} combinations of values, got {} or more",
+                              kMostCombinations, all.size() * axis.values.size()));
     std::vector<std::vector<std::string>> longer;
     for (const auto& one : all) {
       for (const std::string& value : axis.values) {

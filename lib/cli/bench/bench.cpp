@@ -36,8 +36,8 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Shows the current case on stderr: on a terminal on one line that it overwrites, or with --verbose
-// on one line per case.
+// Shows the current case on stderr. With --verbose, prints one line per case; otherwise, on a
+// terminal, each case overwrites the line.
 class Progress {
  public:
   Progress(const Globals& globals, size_t cases)
@@ -124,7 +124,8 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
     }
   });
   if (!any)
-    throw Failure(kUsage, fmt::format("--vs: none of these cases is among the {} of {}",
+    throw Failure(kUsage, fmt::format("--vs: none of these cases is among the {} cases of \"{}\"; "
+                                      "measure a case of that file, or name another file",
                                       earlier.size(), request.vs));
   return earlier;
 }
@@ -217,7 +218,7 @@ class Bench {
     const std::optional<Comparison> with = earlier_->compare(o, request_.tolerance / 100);
     const bool slower = with && with->slower;
     slower_ += slower;
-    std::string text = with ? fmt::format("{:.3f}", with->ratio) : "not measured then";
+    std::string text = with ? fmt::format("{:.3f}", with->ratio) : "not in the earlier run";
     if (with) text += slower ? " slower" : with->significant ? "" : " not significant";
     rows_.back().push_back(text);
     results_.back()["of_earlier"] = with ? Json(with->ratio) : Json();
@@ -289,17 +290,23 @@ int bench(const Globals& globals, const BenchRequest& request) {
   const AuthorKernels authors(globals.load);
   if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // checks the name first
   if (!request.kernel.empty() && !request.sets.empty())
-    throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
+    throw Failure(
+        kUsage,
+        fmt::format("bench: expected a kernel or --set (--model), got both: {} and --set {}",
+                    request.kernel, fmt::join(request.sets, " --set ")));
   if (!request.kernel.empty() && !request.rows.empty())
-    throw Failure(kUsage,
-                  fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64",
-                              request.kernel));
+    throw Failure(
+        kUsage,
+        fmt::format("bench: --rows needs --set; pass the rows of {} as a setting, such as N=64",
+                    request.kernel));
   if (request.kernel.empty() && !request.axes.empty())
-    throw Failure(kUsage,
-                  "bench: --axis is for a kernel; the cases of a set have sizes of their own");
+    throw Failure(
+        kUsage,
+        "bench: --axis needs a kernel, because the cases of a set have fixed sizes; name a kernel");
   if (request.kernel.empty() && !request.inputs.empty())
-    throw Failure(kUsage,
-                  "bench: --in is for a kernel; the cases of a set have sizes of their own");
+    throw Failure(
+        kUsage,
+        "bench: --in needs a kernel, because the cases of a set have fixed sizes; name a kernel");
   const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
   std::map<std::string, Array> inputs = read_inputs(request.inputs);
   if (!request.plot.empty()) check_plot(request.plot);

@@ -135,7 +135,7 @@ Cases cases_of(const std::string& set, const Scale& scale) {
     if (set == model) return layers_of(model, scale);
   }
   const std::vector<std::string> names = bench_set_names();
-  throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set,
+  throw Failure(kUsage, fmt::format("unknown set or model '{}'{}; expected one of {}", set,
                                     did_you_mean(set, names), fmt::join(names, ", ")));
 }
 

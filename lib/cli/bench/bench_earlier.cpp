@@ -30,8 +30,8 @@ std::string text_of_file(const std::string& path) {
   while (file.read(part.data(), kPart) || file.gcount() > 0) {
     text.append(part, 0, static_cast<size_t>(file.gcount()));
     if (text.size() > kMostBytes)
-      throw Failure(kUsage,
-                    fmt::format("--vs: expected at most {} in {}", format_bytes(kMostBytes), path));
+      throw Failure(kUsage, fmt::format("--vs: expected a file of at most {}, got a larger one: {}",
+                                        format_bytes(kMostBytes), path));
   }
   if (!file.eof())
     throw Failure(kUsage, fmt::format("--vs: cannot read {}: {}", path, std::strerror(errno)));
@@ -55,8 +55,9 @@ EarlierBench::EarlierBench(const std::string& path) : path_(path) {
   } catch (const tune::JsonError& error) {
     throw Failure(
         kUsage,
-        fmt::format("--vs: \"{}\" is not what `ligerdsl bench --json` writes: {}; measure again",
-                    tune::clipped(path, 200), error.what()));
+        fmt::format(
+            "--vs: \"{}\" is not a file that `ligerdsl bench --json` writes: {}; measure again",
+            tune::clipped(path, 200), error.what()));
   }
 }
 
@@ -71,14 +72,14 @@ void EarlierBench::read(const Json& earlier) {
   }
   about_ = fmt::format("{}, build {}, {}", run.text("device"), run.text("build"), run.text("date"));
   if (run.has("distorted_by"))
-    for (const Json& name : run.get("distorted_by", "a list of texts", tune::are_strings))
+    for (const Json& name : run.get("distorted_by", "a list of strings", tune::are_strings))
       about_ += ", under " + name.get<std::string>();
   const auto is_scalar = [](const Json& is) {
     return is.is_string() || is.is_boolean() || is.is_number_integer();
   };
   for (const char* name : kConditions)
     if (run.has(name))
-      conditions_[name] = run.get(name, "a text, a whole number, true or false", is_scalar);
+      conditions_[name] = run.get(name, "a string, an integer, true or false", is_scalar);
 }
 
 void EarlierBench::require_comparable(const Json& conditions) const {

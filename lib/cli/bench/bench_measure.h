@@ -1,5 +1,5 @@
-// Measures one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to
-// compare with.
+// Measures one case of `ligerdsl bench`: its time and host time, its memory, and the rates of
+// copies to compare with.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Outcome {
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
   double same_copy_gbps =
-      0;  // rate of a copy of equal size, on a CPU measured alternately with the case
+      0;  // rate of a copy of the same size, on a CPU measured alternately with the case
 };
 
 // Returns the bytes of the large copy, which exceeds the caches. Its rate is the table's ceiling.
@@ -38,7 +38,7 @@ struct BenchRun {
   std::function<void()> between;  // called between repetitions; an exception ends the measurement
 };
 
-// Measure one of the library's operations, or a kernel of --load.
+// Measure one of the library's operations, or a kernel loaded with --load.
 Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel,
                        const BenchCase& which, const BenchRun& run);

@@ -31,8 +31,9 @@ std::string terminal(const std::string& path, int width, int height) {
 void check_plot(const std::string& path) {
   const std::string extension = extension_of(path);
   if (extension != ".svg" && extension != ".png")
-    throw Failure(kUsage,
-                  fmt::format("--plot: expected a file named .svg or .png, got '{}'", path));
+    throw Failure(
+        kUsage,
+        fmt::format("--plot: expected a file name that ends in .svg or .png, got '{}'", path));
   require_gnuplot("bench --plot");
 }
 
@@ -53,7 +54,8 @@ void plot_bars(const std::string& path, const std::string& title, const std::vec
       "{}set label {} at character 1, screen 0.98 left\nunset key\nset border 1\nset tics nomirror "
       "scale 0.4\nset "
       "xrange [0:{}]\nset yrange [{}:-0.7]\n"
-      "set ytics ({}) scale 0\nset xlabel 'of a copy''s bytes per second'\nset rmargin 18\n"
+      "set ytics ({}) scale 0\nset xlabel 'fraction of a copy''s bytes per second'\nset rmargin "
+      "18\n"
       "set arrow from 1, graph 0 to 1, graph 1 nohead lw 1 dt 2\n{}set style fill solid "
       "noborder\n$bars << EOD\n{}EOD\n"
       "plot $bars using 1:2:3:4:5:6 with boxxyerror lc rgb '{}'\n",

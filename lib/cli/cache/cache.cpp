@@ -80,7 +80,8 @@ Listing list_entries(const CacheFolder& folder, bool digests) {
   return listing;
 }
 
-// Returns "good", or the kind of damage.
+// Returns "good", "damaged", or for an intact entry that this build cannot use, "other build" or
+// "other release".
 std::string state_of(const EntryHead& head) {
   switch (head.state) {
     case EntryState::good:
@@ -116,7 +117,8 @@ Json json_of(const CacheFolder& folder, const Listing& listing) {
 
 int remove(const Globals& globals, const CacheRequest& request, int64_t bytes) {
   if (runtime::options().cache == runtime::CacheMode::read_only)
-    throw Failure(kNothingFound, "LIGERDSL_CACHE is ro: nothing is removed");
+    throw Failure(kNothingFound,
+                  "LIGERDSL_CACHE is ro, so nothing is removed; set it to rw for this command");
   const auto folder = open_folder();
   const runtime::TrimResult result =
       folder->trim({.max_bytes = bytes, .target_bytes = bytes, .dry_run = request.dry_run});
@@ -159,10 +161,10 @@ int cache_ls(const Globals& globals) {
       print_table(globals, {"kernel", "target", "size", "unused for", "build"}, rows);
     if (!globals.quiet) {
       print_text(printable(fmt::format(
-          "\"{}\": {}, {} of {}; {}, {} not the cache's\n", folder->path(),
-          entries_text(std::ssize(rows)), format_size(listing.bytes), format_size(limit()),
+          "\"{}\": {}, {} of {}; {}, {}\n", folder->path(), entries_text(std::ssize(rows)),
+          format_size(listing.bytes), format_size(limit()),
           counted(listing.temporaries, "temporary file", "temporary files"),
-          listing.others.size())));
+          counted(std::ssize(listing.others), "other file", "other files"))));
     }
   }
   write_json(globals, json_of(*folder, listing));
@@ -182,8 +184,9 @@ int cache_verify(const Globals& globals) {
                                 ? ""
                                 : fmt::format(" ({}, {})", head.label.kernel, head.label.target);
     const std::string why = state == "other build" ? "build " + head.label.build : head.why;
-    const std::string left =
-        head.state == EntryState::foreign ? "; trim and clear leave it: remove it yourself" : "";
+    const std::string left = head.state == EntryState::foreign
+                                 ? "; trim and clear keep this file: remove it by hand"
+                                 : "";
     print_text((state == "damaged" ? bad(globals, state) : state) +
                printable(fmt::format("  {}{}: {}{}\n", file.name, who, why, left)));
   }

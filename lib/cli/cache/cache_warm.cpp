@@ -63,12 +63,13 @@ void require_writable_cache() {
   if (mode == runtime::CacheMode::off || mode == runtime::CacheMode::read_only)
     throw Failure(
         kNothingFound,
-        "LIGERDSL_CACHE is off or ro, and the command must store kernels; set it to rw for "
-        "this command");
+        fmt::format("LIGERDSL_CACHE is {}, but `ligerdsl cache warm` must store kernels; set it to "
+                    "rw for this command",
+                    mode == runtime::CacheMode::off ? "off" : "ro"));
   if (runtime::options().no_jit)
-    throw Failure(
-        kNothingFound,
-        "LIGERDSL_NO_JIT is set, and the command must compile; unset it for this command");
+    throw Failure(kNothingFound,
+                  "LIGERDSL_NO_JIT is set, but `ligerdsl cache warm` must compile; unset it for "
+                  "this command");
 }
 
 // Results of the command, for text and --json.
@@ -108,8 +109,8 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
                                {"from", runtime::name(one.origin)},
                                {"key", runtime::hex(one.key)}});
     if (globals.json != "-" && !globals.quiet)
-      print_text(printable(fmt::format("{:<9} {} for {}\n", now ? "compiled" : "was there",
-                                       one.kernel, one.target)));
+      print_text(printable(
+          fmt::format("{:<9} {} for {}\n", now ? "compiled" : "cached", one.kernel, one.target)));
   }
   report->lines.push_back(std::move(line));
 }
@@ -120,12 +121,11 @@ void require_all(const Report& report, const runtime::DiskCache& disk) {
   for (const runtime::Digest& key : report.keys)
     missing += !disk.read(key, runtime::kArtifactSuffix);
   if (missing == 0) return;
-  throw Failure(
-      kNothingFound,
-      fmt::format("{} of {} kernels are not in the cache any more: its limit of {} is too small "
-                  "for all of them; set LIGERDSL_CACHE_SIZE",
-                  missing, report.keys.size(),
-                  format_bytes(static_cast<double>(disk.limit_bytes()))));
+  throw Failure(kNothingFound,
+                fmt::format("{} of {} kernels were removed from the cache again, because its limit "
+                            "of {} is too small for all of them; raise LIGERDSL_CACHE_SIZE",
+                            missing, report.keys.size(),
+                            format_bytes(static_cast<double>(disk.limit_bytes()))));
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
       {{"lines", report.lines}, {"kernels", report.keys.size()}, {"compiled", report.compiled}});
   if (report.failed > 0)
     throw Failure(kNothingFound, counted(report.failed, "description is", "descriptions are") +
-                                     " not in the cache");
+                                     " not in the cache; the errors are above");
   require_all(report, disk);
   if (globals.json != "-")
     print_text(printable(fmt::format("{} in \"{}\", {} of them compiled now\n",

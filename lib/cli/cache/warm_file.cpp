@@ -28,7 +28,7 @@ std::string read_text(const std::string& path) {
   while (from.read(buffer, sizeof buffer) || from.gcount() > 0) {
     text.append(buffer, static_cast<size_t>(from.gcount()));
     if (text.size() > kMaxFileBytes)
-      throw Failure(kUsage, fmt::format("{}: expected at most {} of descriptions", path,
+      throw Failure(kUsage, fmt::format("{}: expected a file of at most {}, got a larger one", path,
                                         format_bytes(kMaxFileBytes)));
   }
   if (!from.eof())
@@ -43,8 +43,9 @@ Json parse_json(const std::string& text, const std::string& where) {
   } catch (const tune::JsonError& error) {
     throw Failure(
         kUsage,
-        fmt::format(R"({}: {}; a line is like {{"operation": "softmax_forward", "n_cols": 4096}})",
-                    where, error.what()));
+        fmt::format(
+            R"({}: {}; expected a description such as {{"operation": "softmax_forward", "n_cols": 4096}})",
+            where, error.what()));
   }
 }
 
@@ -53,7 +54,7 @@ std::string text_of(const Json& value, const std::string& name, const std::strin
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   if (value.is_number()) return value.dump();
   throw Failure(kUsage,
-                fmt::format("{}: expected \"{}\" to be a number, a word, true or false, got {}",
+                fmt::format("{}: expected \"{}\" to be a number, a string, true or false, got {}",
                             where, tune::clipped(name), tune::shown(value)));
 }
 
@@ -74,8 +75,10 @@ WarmEntry entry_of(const Json& value, const std::string& where) {
       const bool fits =
           field.is_number_integer() && field.get<double>() >= 1 && field.get<double>() <= 65536;
       if (!fits)
-        throw Failure(kUsage, fmt::format("{}: \"multiprocessors\": expected 1 to 65536, got {}",
-                                          where, tune::clipped(text)));
+        throw Failure(
+            kUsage,
+            fmt::format("{}: \"multiprocessors\": expected an integer from 1 to 65536, got {}",
+                        where, tune::clipped(text)));
       entry.multiprocessors = field.get<int>();
     } else {
       entry.settings.push_back(name + "=" + text);
@@ -105,7 +108,8 @@ std::vector<WarmEntry> read_warm_file(const std::string& path) {
       begin = end + 1;
     }
   }
-  if (entries.empty()) throw Failure(kUsage, path + ": there is no description in it");
+  if (entries.empty())
+    throw Failure(kUsage, path + ": expected one or more descriptions, got none");
   return entries;
 }
 

@@ -224,8 +224,8 @@ class Explanation {
     result_["kernels"].push_back(explained_kernel(kernel));
     if (!kernel.resources)
       leave_out(
-          "registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a "
-          "GPU");
+          "registers, spills and occupancy: these need a GPU, or ptxas of NVIDIA's CUDA toolkit in "
+          "PATH");
   }
 
   // Measures the kernel. After Ctrl-C, leaves out the remaining measurements.
@@ -258,7 +258,8 @@ class Explanation {
     time["distorted_by"] = timing_hazards();
     if (o.flops > 0) {
       time["tflops"] = o.flops / (o.time.median_ms * 1e9);
-      leave_out("floor: it multiplies matrices, so that arithmetic bounds it rather than bytes");
+      leave_out(
+          "floor: the operation multiplies matrices, so arithmetic and not memory bounds its time");
       return;
     }
     time["floor_ms"] = o.bytes / (gbps * 1e6);
@@ -279,7 +280,7 @@ class Explanation {
       print_text(fmt::format("bytes: {}, inputs read once and outputs written once\n",
                              format_bytes(result_["bytes"].get<double>())));
     if (result_.contains("predicted"))
-      print_text(fmt::format("predicted: {}, by the rates of an {}\n",
+      print_text(fmt::format("predicted: {}, from the rates of an {}\n",
                              predicted_text(result_["predicted"]),
                              result_["predicted"]["rates"].get<std::string>()));
     if (result_.contains("time")) print_time(result_["time"]);
@@ -318,10 +319,11 @@ class Explanation {
   static void print_time(const Json& time) {
     const auto ms = [&](const char* name) { return format_time(time[name].get<double>()); };
     if (time.contains("floor_ms"))
-      print_text(fmt::format(
-          "floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of the same bytes takes {}\n",
-          ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
-          format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
+      print_text(
+          fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy that moves the same "
+                      "number of bytes takes {}\n",
+                      ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
+                      format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
     print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"),
                            ms("q80_ms")));
     if (time.contains("times_the_floor"))

@@ -29,7 +29,8 @@ std::string why(lib::Context& context, const lib::ConfigSource& source) {
   if (runtime::options().tuning == runtime::Tuning::off)
     return "LIGERDSL_TUNING=off disables tables";
   if (!context.tuned()) return "there is no table of tuned kernels (LIGERDSL_TABLE)";
-  return source.passed.empty() ? "no table has an entry for it" : "no entry for it can be taken";
+  return source.passed.empty() ? "no table has an entry for this kernel"
+                               : "every entry for this kernel was passed over";
 }
 
 Json config_json(const std::string& kernel, const std::string& key, const char* otherwise,
@@ -102,9 +103,9 @@ Json author_config(lib::Context& context, const AnyKernel& kernel,
   const std::string key = lib::tuned_key(kernel.name(), 1, tuned.options, context.tuned_device());
   std::string reason = why(context, source);
   if (open.empty())
-    reason = "it has no schedule to choose";
+    reason = "this kernel has no schedule to choose";
   else if (runtime::options().tuning == runtime::Tuning::same && context.tuned())
-    reason = "LIGERDSL_TUNING=same takes no entry of a kernel that is not the library's";
+    reason = "LIGERDSL_TUNING=same disables tables for kernels loaded with --load";
   return config_json(kernel.name(), key, "default", reason, source, fields);
 }
 

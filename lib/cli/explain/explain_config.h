@@ -20,8 +20,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Returns the stored configurations. A value that `settings` overrides is the overriding value;
-  // `settings` is the KernelConfigs that calls this object.
+  // Returns the stored configurations. A value that `settings` overrides is replaced by the new
+  // value; `settings` is the KernelConfigs that calls this object.
   Json json(const ConfigSettings& settings) const;
 
  private:
@@ -35,8 +35,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   std::vector<Answer> answers_;
 };
 
-// Returns the configuration of a kernel of --load as ligerdsl::tuned finds it. Adds the chosen
-// schedule values to `settings`.
+// Returns the configuration of a kernel loaded with --load as ligerdsl::tuned finds it. Adds the
+// chosen schedule values to `settings`.
 Json author_config(lib::Context& context, const AnyKernel& kernel,
                    std::vector<std::string>* settings);
 

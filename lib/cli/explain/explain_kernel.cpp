@@ -49,7 +49,7 @@ std::string occupancy_text(const Json& o) {
   std::string limits;
   for (const auto& [name, ctas] : o["limits"].items())
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", name, ctas.get<int>());
-  return fmt::format("{} per SM, {} of {} threads ({:.0f} %), limited by {} (CTAs by {})\n",
+  return fmt::format("{} per SM, {} of {} threads ({:.0f} %), limited by {} (CTAs that fit: {})\n",
                      counted(o["ctas_per_sm"].get<int>(), "CTA", "CTAs"),
                      o["threads_per_sm"].get<int>(), o["of_threads"].get<int>(),
                      o["percent"].get<double>(), o["limited_by"].get<std::string>(), limits);
@@ -116,7 +116,8 @@ void print_kernel(const Json& kernel) {
   }
   if (!kernel["remarks"].empty())
     print_text(
-        "docs/reference/remarks.md#ID says what to change, for each ID in the last brackets\n");
+        "docs/reference/remarks.md#ID says what to change; ID is in the last brackets of a "
+        "remark\n");
 }
 
 }  // namespace ligerdsl::cli

@@ -25,9 +25,9 @@ std::string run_tool(const std::vector<std::string>& command, const DeferredSign
   try {
     result = runtime::run_process(command, {.stop = signals.descriptor()});
   } catch (const runtime::Error& error) {
-    throw Failure(kNothingFound,
-                  fmt::format("{}; it comes with NVIDIA's CUDA toolkit: put its bin folder in PATH",
-                              error.what()));
+    throw Failure(kNothingFound, fmt::format("{}; the program is part of NVIDIA's CUDA toolkit: "
+                                             "put the toolkit's bin folder in PATH",
+                                             error.what()));
   }
   if (result.stopped) throw Failure(kInterrupted, "interrupted");
   if (!result.succeeded)

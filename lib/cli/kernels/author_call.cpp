@@ -9,6 +9,7 @@
 #include "lib/abi/op_info.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/instance/settings.h"
+#include "lib/text/clipped.h"
 #include "lib/text/nearest.h"
 #include "lib/text/numbers.h"
 #include "lib/text/output.h"
@@ -28,9 +29,14 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   size_t at = 0;
   while (at <= text.size()) {
     const size_t end = std::min(text.find('x', at), text.size());
-    shape.push_back(parse_integer(
-        fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
-        text.substr(at, end - at), 0, kMaxSize));
+    const std::string size = text.substr(at, end - at);
+    try {
+      shape.push_back(parse_integer(name, size, 0, kMaxSize));
+    } catch (const Failure&) {
+      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512 or the name of "
+                                        "another view; got '{}', not an integer from 0 to {}",
+                                        name, text, tune::clipped(size), kMaxSize));
+    }
     at = end + 1;
   }
   return shape;
@@ -54,8 +60,8 @@ std::string missing_text(const AuthorArgument& argument) {
 void require_declared(const AuthorArgument& argument) {
   const program::Type& type = argument.type;
   if (type.shape.size() > size_t{lib::kMaxRank})
-    throw Failure(kUsage, fmt::format("{}: a view of {} dimensions; the library takes at most {}",
-                                      argument.name, type.shape.size(), lib::kMaxRank));
+    throw Failure(kUsage, fmt::format("{}: expected a view of at most {} dimensions, got {}",
+                                      argument.name, lib::kMaxRank, type.shape.size()));
   if (argument.shape.size() != type.shape.size())
     throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name,
                                       type.shape.size(), argument.shape.size()));
@@ -64,14 +70,15 @@ void require_declared(const AuthorArgument& argument) {
     const int64_t size = type.shape[i], stride = type.strides[i];
     if (size != program::kDynamic && size != argument.shape[i])
       throw Failure(
-          kUsage, fmt::format("{}: expected {} in dimension {}, as the kernel was recorded, got {}",
-                              argument.name, size, i, argument.shape[i]));
+          kUsage,
+          fmt::format(
+              "{}: expected the size {} in dimension {}, for which the kernel was recorded, got {}",
+              argument.name, size, i, argument.shape[i]));
     if (stride != program::kDynamic && stride != strides[i] && argument.shape[i] > 1)
       throw Failure(
-          kUsage,
-          fmt::format("{}: the kernel was recorded for a stride of {} in dimension {}; the command "
-                      "passes contiguous memory, whose stride is {}",
-                      argument.name, stride, i, strides[i]));
+          kUsage, fmt::format("{}: the kernel was recorded for a stride of {} in dimension {}; the "
+                              "`ligerdsl` command passes contiguous memory, whose stride is {}",
+                              argument.name, stride, i, strides[i]));
   }
 }
 
@@ -227,19 +234,25 @@ void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings,
     argument.interval = parse_interval(name, argument.type.dtype, found->second.substr(colon + 1));
   settings->erase(found);
   if (argument.input) {
-    if (colon != std::string::npos || parse_shape(name, text) != argument.shape)
+    if (colon != std::string::npos)
+      throw Failure(kUsage, fmt::format("{0}: the values come from --in {0}={1}, so an interval "
+                                        "cannot set them; omit the setting {0}={2}:...",
+                                        name, argument.input->source, text));
+    if (parse_shape(name, text) != argument.shape)
       throw Failure(
-          kUsage,
-          fmt::format("{} has the shape [{}] by --in {}={}, but {} by the setting; leave it out",
-                      name, fmt::join(argument.shape, ", "), name, argument.input->source, text));
+          kUsage, fmt::format("{0}: --in {0}={1} has the shape [{2}], but the setting says {3}; "
+                              "omit the setting",
+                              name, argument.input->source, fmt::join(argument.shape, ", "), text));
   } else if (argument.is_view() && !text.empty() &&
              !std::isdigit(static_cast<unsigned char>(text[0]))) {
     (*like)[name] = text;
   } else {
     argument.shape = parse_shape(name, text);
     if (!argument.is_view() && argument.shape.size() != 1)
-      throw Failure(kUsage,
-                    fmt::format("{}={}: expected the pointer's number of elements", name, text));
+      throw Failure(
+          kUsage,
+          fmt::format("{}: expected the pointer's number of elements, such as 4096, got '{}'", name,
+                      text));
   }
 }
 
@@ -261,7 +274,7 @@ void AuthorCall::require_known(const AnyKernel& kernel, const Settings& rest,
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) throw unknown("argument", name, names);
     if (!arguments_[static_cast<size_t>(found - names.begin())].is_memory())
-      throw Failure(kUsage, fmt::format("--in {}: {} is a scalar: {}=NUMBER", name, name, name));
+      throw Failure(kUsage, fmt::format("--in {0}: {0} is a scalar; pass {0}=NUMBER", name));
   }
 }
 

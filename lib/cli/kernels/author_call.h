@@ -1,10 +1,11 @@
-// A call of a kernel of --load that needs no device yet: program, arguments from settings and
-// files, and launch.
+// A call to a kernel loaded with --load, before it needs a device: program, arguments from settings
+// and files, and launch.
 //
 // Settings, name=value:
 // - a meta-parameter,
 // - a launch setting, num_warps and others (launch_settings.h),
-// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"), optionally with a colon and an
+// - a view's shape ("y=4096x512") or the name of a view with the same shape ("y=x"), optionally
+// with a colon and an
 //   interval for its values ("labels=4096:0..31999"),
 // - a pointer's number of elements ("p=4096"),
 // - a scalar's value.

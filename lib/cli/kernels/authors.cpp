@@ -39,12 +39,9 @@ void require_whole(const std::string& path, const std::string& file) {
   std::string problem;
   const std::optional<std::string> image = runtime::read_file(path, kMostBytes, &problem);
   if (image && runtime::is_cut_short_elf(*image))
-    throw Failure(
-        kUsage,
-        fmt::format(
-            "--load {}: expected a whole shared object, got one that is cut short; build or copy "
-            "it again",
-            file));
+    throw Failure(kUsage, fmt::format("--load {}: expected a complete shared object, got a "
+                                      "truncated file; build or copy it again",
+                                      file));
 }
 
 // Returns the kernels in a file's table. An error names the file.
@@ -71,10 +68,11 @@ AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
     const auto entry =
         reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
     if (!entry)
-      throw Failure(kUsage, fmt::format("--load {}: expected a shared object that exports kernels; "
-                                        "put LIGERDSL_EXPORT_KERNELS(); into "
-                                        "one of its source files",
-                                        file));
+      throw Failure(
+          kUsage,
+          fmt::format("--load {}: expected a shared object that exports kernels, got one without; "
+                      "put LIGERDSL_EXPORT_KERNELS(); into one of its source files",
+                      file));
     for (auto& kernel : kernels_in(*entry, file)) add(std::move(kernel), file);
   }
 }

@@ -1,4 +1,4 @@
-// Kernels of --load FILE.so, and calls of these kernels on a device.
+// Kernels loaded with --load FILE.so, and calls of these kernels on a device.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>
@@ -34,8 +34,8 @@ class AuthorKernels {
   std::vector<std::string> files_;  // file of each kernel
 };
 
-// Loads the kernels that a plan of the operation would load. For a kernel of --load, loads the one
-// that ligerdsl_kernel_create would load.
+// Loads the kernels that a plan of the operation would load. For a kernel loaded with --load, loads
+// the one that ligerdsl_kernel_create would load.
 void load_kernels(const AuthorKernels& authors, const std::string& kernel,
                   const std::vector<std::string>& settings, const lib::ContextRef& context);
 

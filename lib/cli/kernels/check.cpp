@@ -36,7 +36,7 @@ double norm_gate_of(DType type) {
 }
 
 std::string gate_text(DType type) {
-  if (is_integer(type)) return "equal";
+  if (is_integer(type)) return "equality";
   return fmt::format("{:g} |expected| + {:g} max|expected|", gate_of(type).rtol,
                      gate_of(type).atol);
 }
@@ -197,8 +197,9 @@ Difference compare_reals(const std::vector<double>& got,
 // exceed the gate.
 Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected,
                          DType rounding, double least_norm) {
-  Difference difference{.elements = static_cast<int64_t>(got.size()),
-                        .gate = fmt::format("{:g} in the norm of all", norm_gate_of(rounding))};
+  Difference difference{
+      .elements = static_cast<int64_t>(got.size()),
+      .gate = fmt::format("{:g} of the norm of all elements", norm_gate_of(rounding))};
   double errors = 0, squares = 0, worst = -1;
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = error_of(got[i], expected[i]);

@@ -52,7 +52,7 @@ class Evaluations {
 };
 
 struct Difference {
-  double worst = 0;    // largest |got - expected| over the largest |expected|
+  double worst = 0;    // largest |got - expected| / largest |expected|
   int64_t beyond = 0;  // number of elements beyond the gate
   int64_t elements = 0;
   int64_t first = -1;         // index of the first element beyond the gate
@@ -63,10 +63,10 @@ struct Difference {
 };
 
 // Compares element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with
-// the dtype's gate. NaN matches NaN, infinities match their equals, integers must be equal. If
-// there are several expected values, the nearest counts, but an infinity or NaN is correct only if
-// the first expected value is one. Elements whose entry in `free` is true may have any value;
-// `free` may be empty.
+// the dtype's gate. NaN matches NaN, an infinity matches an infinity of the same sign, integers
+// must be equal. If there are several expected values, the nearest counts, but an infinity or NaN
+// is correct only if the first expected value is one. Elements whose entry in `free` is true may
+// have any value; `free` may be empty.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
                    const std::vector<bool>& free = {});
 

@@ -50,11 +50,9 @@ Checked checked(const lib::ContextRef& context, const lib::OpInfo& info,
 
 int check_operations(const Globals& globals, const CheckRequest& request) {
   if (request.all != request.operations.empty())
-    throw Failure(
-        kUsage,
-        request.all
-            ? "--all and names of operations exclude each other; give one of them"
-            : "nothing to check; name operations (`ligerdsl list` prints them) or give --all");
+    throw Failure(kUsage, request.all ? "expected --all or names of operations, got both; omit one"
+                                      : "nothing to check: expected names of operations (`ligerdsl "
+                                        "list` prints them) or --all");
   std::vector<const lib::OpInfo*> operations;
   for (const std::string& name : request.operations) operations.push_back(&find_op(name));
   if (request.all) operations.assign(lib::op_table().begin(), lib::op_table().end());

@@ -34,9 +34,8 @@ bool is_reproducer(const std::string& kernel) {
 // Reads a reproducer: the program that the compiler failed on, and its options.
 Recorded from_reproducer(const CompileRequest& request) {
   if (!request.target.empty() || !request.settings.empty())
-    throw Failure(
-        kUsage,
-        "a reproducer holds its own target and settings; leave out --target and name=value");
+    throw Failure(kUsage,
+                  "a reproducer contains its target and settings; omit --target and name=value");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
     print_error(
@@ -46,7 +45,8 @@ Recorded from_reproducer(const CompileRequest& request) {
   return {kept.program, program::parseOptions(kept.options)};
 }
 
-// Loads a kernel of --load. Its launch rule gives the launch options, which settings may override.
+// Loads a kernel from a --load file. Its launch rule gives the launch options, which settings may
+// override.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings,
                  lib::Context& context) {
   std::map<std::string, std::string> rest;
@@ -76,7 +76,9 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded,
   };
   if (stage == "cubin" || stage == "sass" || stage == "resources") {
     if (recorded.options.target != program::Target::nvptx)
-      throw Failure(kUsage, stage + " needs a GPU target: --target sm_90a");
+      throw Failure(
+          kUsage,
+          fmt::format("--emit {}: expected a GPU target, got cpu; pass --target sm_90a", stage));
     return assemble(text_of("ptx"), recorded.options.arch, stage);
   }
   const std::string text = text_of(stage);
@@ -84,8 +86,7 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded,
     throw Failure(
         kUsage,
         fmt::format(
-            "--emit {}: a compile for {} has no such stage; `ligerdsl compile --help` lists "
-            "the stages of each target",
+            "--emit {}: a compile for {} has no such stage; choose another --emit or --target",
             stage,
             recorded.options.target == program::Target::cpu ? "cpu" : recorded.options.arch));
   }
@@ -110,9 +111,9 @@ int write_result(const Globals& globals, const CompileRequest& request, const st
 int print_configs(const Globals& globals, const CompileRequest& request,
                   const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
-    throw Failure(kUsage,
-                  "--emit config shows kernels of the library only; `ligerdsl explain` shows the "
-                  "configuration of a kernel of --load");
+    throw Failure(kUsage, fmt::format("--emit config: expected an operation of the library, got "
+                                      "the loaded kernel {}; run `ligerdsl explain` instead",
+                                      request.kernel));
   const auto context =
       std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   OpInstance instance(find_op(request.kernel), request.settings);
@@ -172,11 +173,12 @@ int compile(const Globals& globals, const CompileRequest& request) {
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
   const std::vector<std::string>& stages = compile_stages();
   if (!std::count(stages.begin(), stages.end(), stage))
-    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
+    throw Failure(kUsage, fmt::format("--emit: unknown stage '{}'{}; expected one of {}", stage,
                                       did_you_mean(stage, stages), fmt::join(stages, ", ")));
   if (stage == "config") {
     if (is_reproducer(request.kernel))
-      throw Failure(kUsage, "a reproducer is one program: it has no schedule to choose");
+      throw Failure(kUsage,
+                    "--emit config: a reproducer is one program and has no schedule to choose");
     return print_configs(globals, request, target);
   }
   const std::vector<Recorded> recorded = is_reproducer(request.kernel)
@@ -208,7 +210,7 @@ int compile(const Globals& globals, const CompileRequest& request) {
   }
   if (recorded.size() > 1 && stage == "cubin")
     throw Failure(kUsage, fmt::format("--emit cubin: expected an operation with one kernel, {} has "
-                                      "{}; --emit ptx shows all of them",
+                                      "{}; --emit ptx prints all of them",
                                       request.kernel, recorded.size()));
   return write_result(globals, request, text, result);
 }

@@ -47,7 +47,8 @@ std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& al
   if (chosen.empty() && !all.empty())
     throw Failure(
         kUsage,
-        fmt::format("--variant {}: only kernels that {} have one; use aligned or generic", variant,
+        fmt::format("--variant {}: only kernels that {} have this variant; use aligned or generic",
+                    variant,
                     variant == "contiguous" ? "take alignment offsets of unaligned rows"
                                             : "multiply tiles"));
   return chosen;

@@ -63,7 +63,7 @@ Interval parse_interval(const std::string& name, DType type, const std::string& 
     interval.real_high = parse_scalar_real(name, type, high);
   }
   if (interval.low <= interval.high && interval.real_low <= interval.real_high) return interval;
-  throw Failure(kUsage, fmt::format("{}: {} is larger than {}", name, low, high));
+  throw Failure(kUsage, fmt::format("{}: expected LOW <= HIGH, got {}..{}", name, low, high));
 }
 
 std::string generated_bytes(DType type, int64_t n, uint64_t seed,

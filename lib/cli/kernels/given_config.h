@@ -1,4 +1,4 @@
-// A configuration that replaces the heuristic's, for operations and kernels of --load.
+// A configuration that replaces the heuristic's, for operations and kernels loaded with --load.
 #pragma once
 
 #include <string>
@@ -44,8 +44,8 @@ class KeptQuestions final : public lib::KernelConfigs {
   std::vector<Question> questions_;
 };
 
-// Returns the settings of a kernel of --load, with the configuration's values as settings of its
-// meta-parameters.
+// Returns the settings of a kernel loaded with --load, with the configuration's values as settings
+// of its meta-parameters.
 std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config);
 
 // Like load_kernels() in authors.h, with this configuration.

@@ -14,7 +14,8 @@ std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs) 
     if (equal == std::string::npos)
       throw Failure(kUsage, fmt::format("--in {}: expected name=FILE.npy", spec));
     const std::string name = spec.substr(0, equal);
-    if (inputs.count(name)) throw Failure(kUsage, fmt::format("--in {}: given twice", name));
+    if (inputs.count(name))
+      throw Failure(kUsage, fmt::format("--in {}: given twice; omit one", name));
     inputs[name] = read_npy(spec.substr(equal + 1));
   }
   return inputs;
@@ -29,8 +30,8 @@ std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::Con
   for (const auto& [name, array] : inputs) {
     OpInstance::Slot* slot = instance.find(name);
     if (elements(slot->shape) != elements(array.shape)) {
-      throw Failure(kUsage, fmt::format("{}: the array has {} elements, {} are needed", name,
-                                        elements(array.shape), elements(slot->shape)));
+      throw Failure(kUsage, fmt::format("--in {}: expected {} elements, got {}", name,
+                                        elements(slot->shape), elements(array.shape)));
     }
     instance.write(*slot, convert(array, slot->dtype));
   }

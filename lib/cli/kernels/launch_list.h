@@ -70,7 +70,8 @@ class ListedMatmul final : public runtime::Matmul {
     else if (other_)
       other_->multiply(product, a, b, beta, c, workspace, stream);
     else
-      runtime::fail(runtime::Status::internal_error, "a product of a device that is not here");
+      runtime::fail(runtime::Status::internal_error,
+                    "a matmul was executed for a GPU that is not present");
   }
 
  private:

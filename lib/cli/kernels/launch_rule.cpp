@@ -11,6 +11,7 @@
 #include "lib/cli/kernels/generated.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/instance/settings.h"
+#include "lib/text/clipped.h"
 #include "lib/text/nearest.h"
 #include "lib/text/numbers.h"
 #include "lib/text/output.h"
@@ -30,9 +31,14 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   const std::string sizes = text.substr(0, text.find(':'));
   for (size_t at = 0; at <= sizes.size();) {
     const size_t end = std::min(sizes.find('x', at), sizes.size());
-    shape.push_back(parse_integer(
-        fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
-        sizes.substr(at, end - at), 0, kMaxSize));
+    const std::string size = sizes.substr(at, end - at);
+    try {
+      shape.push_back(parse_integer(name, size, 0, kMaxSize));
+    } catch (const Failure&) {
+      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512 or the name of "
+                                        "another view; got '{}', not an integer from 0 to {}",
+                                        name, text, tune::clipped(size), kMaxSize));
+    }
     at = end + 1;
   }
   return shape;
@@ -99,8 +105,9 @@ void require_known(const AnyKernel& kernel, const program::Program& program,
   names.insert(names.end(), launch_setting_names().begin(), launch_setting_names().end());
   for (const auto& [name, text] : settings) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(),
-                                        name, did_you_mean(name, names), fmt::join(names, ", ")));
+      throw Failure(kUsage,
+                    fmt::format("{} has no setting '{}'{}; expected one of {}", kernel.name(), name,
+                                did_you_mean(name, names), fmt::join(names, ", ")));
   }
 }
 
@@ -113,7 +120,7 @@ void require_known(const AnyKernel& kernel, const program::Program& program,
   throw Failure(
       kUsage,
       fmt::format(
-          "the launch rule of {} depends on its arguments{}; give {}, as for `ligerdsl run`",
+          "the launch rule of {} depends on its arguments{}; pass {}, as for `ligerdsl run`",
           kernel.name(), why, fmt::join(missing, ", ")));
 }
 

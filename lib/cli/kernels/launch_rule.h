@@ -1,4 +1,4 @@
-// Launch options of a kernel of --load that is compiled but not run, from its launch rule.
+// Launch options of a kernel loaded with --load that is compiled but not run, from its launch rule.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>

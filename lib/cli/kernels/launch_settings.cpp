@@ -46,8 +46,8 @@ LaunchSettings take_launch_settings(std::map<std::string, std::string>* settings
     const auto value = static_cast<int>(parse_integer(name, found->second, kRows[i].low,
                                                       kRows[i].high, /*or_zero=*/kRows[i].or_zero));
     if (kRows[i].power_of_two && (value & (value - 1)) != 0)
-      throw Failure(kUsage, fmt::format("{}={}: expected a power of two from {} to {}", name, value,
-                                        kRows[i].low, kRows[i].high));
+      throw Failure(kUsage, fmt::format("{}: expected a power of two from {} to {}, got {}", name,
+                                        kRows[i].low, kRows[i].high, value));
     taken.*kRows[i].member = value;
     settings->erase(found);
   }

@@ -63,7 +63,7 @@ std::string makers_text(const Json& tiles) {
   for (const Json& tile : tiles) {
     const std::string file = tile["file"];
     const std::string place =
-        file.empty() ? "an unknown place" : fmt::format("{}:{}", file, tile["line"].get<int>());
+        file.empty() ? "unknown source line" : fmt::format("{}:{}", file, tile["line"].get<int>());
     auto at = std::find_if(places.begin(), places.end(),
                            [&](const auto& known) { return known.first == place; });
     if (at == places.end()) at = places.insert(places.end(), {place, {}});
@@ -137,7 +137,8 @@ int layout(const Globals& globals, const LayoutRequest& request) {
     target =
         globals.device == "cpu" ? "sm_90a" : open_context(globals)->device().description().arch;
   if (target == "cpu")
-    throw Failure(kUsage, "a CPU's tiles have no layout: name a GPU, --target sm_90a");
+    throw Failure(
+        kUsage, "--target cpu: tiles on a CPU have no layout; name a GPU, such as --target sm_90a");
   const auto compiler = open_compiler();
   Json result = Json::array();
   std::set<std::string> shapes;
@@ -151,9 +152,9 @@ int layout(const Globals& globals, const LayoutRequest& request) {
   if (!found)
     throw Failure(
         kNothingFound,
-        fmt::format("no tile of {}{}{}; there are {}", request.kernel,
+        fmt::format("no tile of {}{}{}; its tiles have the shapes {}", request.kernel,
                     request.tile.empty() ? "" : fmt::format(" of shape {}", request.tile),
-                    request.line == 0 ? "" : fmt::format(" made on line {}", request.line),
+                    request.line == 0 ? "" : fmt::format(" created on line {}", request.line),
                     fmt::join(shapes, ", ")));
   if (globals.json != "-") {
     for (const Json& kernel : result) {

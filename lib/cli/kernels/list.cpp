@@ -1,5 +1,5 @@
-// `ligerdsl list` prints operations of the library with their settings, and kernels of --load with
-// their arguments.
+// `ligerdsl list` prints operations of the library with their settings, and kernels loaded with
+// --load with their arguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -116,7 +116,7 @@ int list(const Globals& globals) {
     add_argument_rows(loaded, &arguments);
     result["loaded"].push_back(loaded);
   }
-  if (globals.json != "-") print_table(globals, {"name", "what", "settings"}, rows);
+  if (globals.json != "-") print_table(globals, {"name", "description", "settings"}, rows);
   if (globals.json != "-" && !authors.all().empty()) {
     print_text("\n");
     print_table(globals, {"loaded", "argument", "type with the default settings"}, arguments);

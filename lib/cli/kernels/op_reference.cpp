@@ -68,8 +68,8 @@ TensorBytes bytes_of(const OpInstance& instance) {
 Expected expected_outputs(const OpInstance& instance, const TensorBytes& before) {
   const auto found = reference::find_reference(instance.info().name);
   if (!found)
-    throw Failure(kNothingFound, std::string("--check: there is no float64 reference for ") +
-                                     instance.info().name);
+    throw Failure(kNothingFound,
+                  std::string(instance.info().name) + " has no float64 reference to compare with");
   return found(InstanceCall(instance, before));
 }
 

@@ -33,13 +33,14 @@ std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string&
 std::string fault_of(const RunOutput& output) {
   const Difference& d = output.difference;
   if (d.beyond > 0)
-    return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}{}", d.beyond, d.elements,
-                       d.gate, d.first, d.got, d.expected,
+    return fmt::format("WRONG: {} of {} elements beyond the gate ({}); [{}] is {}, expected {}{}",
+                       d.beyond, d.elements, d.gate, d.first, d.got, d.expected,
                        d.by_rounding ? ": an intermediate value is too large for its type" : "");
   const interpreter::AccessLog::Extent& left = output.unwritten;
   if (left.elements > 0)
     return fmt::format(
-        "NOT WRITTEN: {} of {}, the first is [{}]; if that is intended, give {} initial values "
+        "NOT WRITTEN: {} of {} elements, the first is [{}]; if that is intended, give {} initial "
+        "values "
         "with {}=SHAPE:0..0 or --in",
         left.elements, d.elements, left.first, output.name, output.name);
   return "";

@@ -18,7 +18,8 @@ struct RunOutput {
   std::vector<int64_t> shape;
   std::string bytes;
   Difference difference;                     // largest difference of a checked call
-  interpreter::AccessLog::Extent unwritten;  // unwritten elements of a checked kernel of --load
+  interpreter::AccessLog::Extent
+      unwritten;  // unwritten elements of a checked kernel loaded with --load
 };
 
 // Runs an operation once and returns its outputs. If `check`, compares them with the operation's

@@ -54,7 +54,7 @@ TunedAuthor tuned_author(lib::Context& context, const AnyKernel& kernel,
                   [&](const auto& value) { return given.count(value.first) > 0; });
   } catch (const Error& error) {
     tuned.source.passed.push_back(
-        fmt::format("table \"{}\" says {}, which ligerdsl::tuned refuses: {}", entry->table->name(),
+        fmt::format("table \"{}\" has {}, which ligerdsl::tuned rejects: {}", entry->table->name(),
                     config, error.what()));
   }
   return tuned;

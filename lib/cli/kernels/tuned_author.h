@@ -1,4 +1,5 @@
-// Configuration that a program would get from ligerdsl::tuned (launch.hpp) for a kernel of --load.
+// Configuration that a program would get from ligerdsl::tuned (launch.hpp) for a kernel loaded with
+// --load.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ class UnloadedKernel final : public runtime::LoadedKernel {
  public:
   void launch(const uint64_t*, const runtime::Grid&, runtime::Stream) override {
     runtime::fail(runtime::Status::internal_error,
-                  "a kernel was launched on a device that is not here");
+                  "a kernel was launched on a device that is not present");
   }
 };
 

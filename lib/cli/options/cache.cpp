@@ -14,9 +14,10 @@ void add_shrinking(CommandLine& line, CLI::App* cache, const Request& request) {
   CLI::App* trim = cache->add_subcommand(
       "trim", "Remove the least recently used entries, and abandoned temporary files");
   trim->add_option("--to", request->to,
-                   "Size to keep: bytes, or a number with K, M, G or T; default: the limit");
-  CLI::App* clear =
-      cache->add_subcommand("clear", "Remove every entry; files that are not the cache's stay");
+                   "Largest size of the remaining entries: bytes, or a number with K, M, G or T; "
+                   "default: the cache's limit");
+  CLI::App* clear = cache->add_subcommand(
+      "clear", "Remove every entry; files that do not belong to the cache stay");
   for (CLI::App* command : {trim, clear})
     command->add_flag("--dry-run", request->dry_run,
                       "Print what would be removed, and remove nothing");
@@ -26,25 +27,24 @@ void add_shrinking(CommandLine& line, CLI::App* cache, const Request& request) {
 
 void add_warm(CommandLine& line, CLI::App* cache, const Request& request) {
   CLI::App* warm = cache->add_subcommand(
-      "warm", "Compile descriptions into the cache, for processes with NO_JIT");
+      "warm", "Compile described operations into the cache, for processes with LIGERDSL_NO_JIT=1");
   line.offer(
       warm->add_option(
               "file", request->file,
-              "Descriptions as JSON, a line each or an array: "
-              R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"}; - for stdin)")
+              "JSON file of descriptions, one per line or in an array, or - for stdin: "
+              R"({"operation": "softmax_forward", "dtype": "bf16", "n_cols": 4096, "target": "sm_90a"})")
           ->required(),
       {.kind = Offer::Kind::files});
-  line.offer(
-      warm->add_option("--target", request->targets,
-                       "cpu, sm_90a ...: target of lines without one; default: that of --device")
-          ->allow_extra_args(false),
-      {.words = target_names()});
-  warm->add_option(
-          "--ptx", request->ptx,
-          "PTX version of the driver of a GPU that is not present (ligerdsl doctor shows it there)")
+  line.offer(warm->add_option("--target", request->targets,
+                              "Target of descriptions without a target: cpu, sm_90a ...; default: "
+                              "the target of --device; may be repeated")
+                 ->allow_extra_args(false),
+             {.words = target_names()});
+  warm->add_option("--ptx", request->ptx,
+                   "PTX version that the driver of an absent GPU accepts (`ligerdsl doctor` shows "
+                   "it on that machine)")
       ->capture_default_str();
-  warm->add_option("--multiprocessors", request->multiprocessors,
-                   "Number of SMs of a GPU that is not present")
+  warm->add_option("--multiprocessors", request->multiprocessors, "Number of SMs of an absent GPU")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   line.on(warm, [request](const Globals& globals) { return cache_warm(globals, *request); });
@@ -56,10 +56,10 @@ void add_cache(CommandLine& line) {
   CLI::App* cache = line.app.add_subcommand("cache", "List, verify, shrink or fill the disk cache");
   cache->require_subcommand(1);
   const auto request = std::make_shared<CacheRequest>();
-  line.on(
-      cache->add_subcommand("ls", "Entries: kernel, target, size, time since the last use, build"),
-      cache_ls);
-  line.on(cache->add_subcommand("verify", "Read every entry; exit code 1 when one is damaged"),
+  line.on(cache->add_subcommand(
+              "ls", "List the entries: kernel, target, size, time since the last use, build"),
+          cache_ls);
+  line.on(cache->add_subcommand("verify", "Read every entry; exit code 1 if one is damaged"),
           cache_verify);
   add_shrinking(line, cache, request);
   add_warm(line, cache, request);

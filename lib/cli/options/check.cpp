@@ -8,12 +8,13 @@ namespace ligerdsl::cli {
 void add_check(CommandLine& line) {
   CLI::App* command =
       line.app.add_subcommand("check",
-                              "Compare operations with float64, with default settings and small "
-                              "sizes; exit code 1 beyond the gates");
+                              "Compare results of operations with float64, at default settings and "
+                              "small sizes; exit code 1 if an error exceeds its gate");
   const auto request = std::make_shared<CheckRequest>();
-  line.offer(command->add_option("operations", request->operations, "Operations (`ligerdsl list`)"),
+  line.offer(command->add_option("operations", request->operations,
+                                 "Names of operations (`ligerdsl list` prints them)"),
              {.kind = Offer::Kind::kernels});
-  command->add_flag("--all", request->all, "Every operation of the library");
+  command->add_flag("--all", request->all, "Check every operation of the library");
   line.on(command,
           [request](const Globals& globals) { return check_operations(globals, *request); });
 }

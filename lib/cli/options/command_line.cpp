@@ -17,23 +17,25 @@ CommandLine::CommandLine()
   app.set_version_flag(
       "--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
                                LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
-  offer(app.add_option("--device", globals.device, "cpu or cuda:N")
+  offer(app.add_option("--device", globals.device, "Device: cpu or cuda:N")
             ->capture_default_str()
             ->check(device_name()),
         {.words = {"cpu", "cuda:0"}});
-  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")
+  app.add_option("--threads", globals.threads,
+                 "Number of worker threads of the CPU device; 0: one per core")
       ->transform(integer_from(0, 4096));
   offer(
       app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout"),
       {.kind = Offer::Kind::files});
-  choice(app.add_option("--color", globals.color, "auto, always or never"),
+  choice(app.add_option("--color", globals.color, "Colour the output: auto, always or never"),
          {"auto", "always", "never"});
   offer(app.add_option("--load", globals.load,
-                       "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
+                       "Load a shared object with your own kernels (LIGERDSL_EXPORT_KERNELS); may "
+                       "be repeated")
             ->allow_extra_args(false),
         {.kind = Offer::Kind::files});
   app.add_flag("-q,--quiet", globals.quiet, "Print results only");
-  app.add_flag("-v,--verbose", globals.verbose, "Print more");
+  app.add_flag("-v,--verbose", globals.verbose, "Print more details");
   add_doctor(*this);
   add_list(*this);
   add_compile(*this);

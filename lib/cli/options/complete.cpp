@@ -24,17 +24,17 @@ void add_generate(CommandLine& line) {
   const auto output = std::make_shared<std::string>("-");
   const auto add_script = [&](const char* shell, std::string (*script)()) {
     CLI::App* one =
-        command->add_subcommand(shell, fmt::format("The completion script of {}", shell));
-    line.offer(one->add_option("-o,--output", *output, "Write to a file"),
+        command->add_subcommand(shell, fmt::format("Print the completion script for {}", shell));
+    line.offer(one->add_option("-o,--output", *output, "Write to this file; default: stdout"),
                {.kind = Offer::Kind::files});
     line.on(one,
             [output, script](const Globals&) { return write_file(*output, script()), int{kOk}; });
   };
   add_script("bash", bash_completion);
   add_script("zsh", zsh_completion);
-  CLI::App* man = command->add_subcommand("man", "Manual pages, a file each");
+  CLI::App* man = command->add_subcommand("man", "Write the manual pages, one file per command");
   const auto folder = std::make_shared<std::string>();
-  line.offer(man->add_option("folder", *folder, "Where to write them")->required(),
+  line.offer(man->add_option("folder", *folder, "Folder for the manual pages")->required(),
              {.kind = Offer::Kind::files});
   line.on(man, [&line, folder](const Globals&) {
     write_manual(line.app, *folder);

@@ -1,5 +1,6 @@
 // Shell completion. The shell's script runs `ligerdsl complete WORD...` to get candidates. The
-// candidates therefore include kernels of --load and match the options of the installed command.
+// candidates therefore include kernels loaded with --load and match the options of the installed
+// command.
 #pragma once
 
 #include <string>

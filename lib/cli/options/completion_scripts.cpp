@@ -5,7 +5,7 @@ namespace ligerdsl::cli {
 // Bash also splits words at = and : (COMP_WORDBREAKS). The script joins the parts of a word again,
 // and of each candidate it returns only the part after the last = or :.
 std::string bash_completion() {
-  return R"(# bash completion of ligerdsl; it asks the command itself
+  return R"(# Bash completion of ligerdsl: runs `ligerdsl complete` to get the candidates.
 _ligerdsl() {
   local line=${COMP_LINE:0:COMP_POINT} words=() part candidate
   local i
@@ -38,7 +38,7 @@ complete -F _ligerdsl ligerdsl
 
 std::string zsh_completion() {
   return R"(#compdef ligerdsl
-# zsh completion of ligerdsl; it asks the command itself
+# Zsh completion of ligerdsl: runs `ligerdsl complete` to get the candidates.
 _ligerdsl() {
   local line candidate about
   local -a plain described open

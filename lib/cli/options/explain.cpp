@@ -14,8 +14,9 @@ void add_explain(CommandLine& line) {
   const auto request = std::make_shared<ExplainRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, true);
   add_target(line, command, &request->target,
-             "cpu, sm_80, sm_90a, sm_100 ...: a device that need not be present; nothing is run");
-  command->add_flag("--no-run", request->no_run, "Measure nothing");
+             "Explain for this target (cpu, sm_80, sm_90a, sm_100 ...), which need not be present; "
+             "runs nothing");
+  command->add_flag("--no-run", request->no_run, "Skip the measurement");
   line.on(command, [request](const Globals& globals) { return explain(globals, *request); });
 }
 

@@ -27,8 +27,9 @@ int help(const CLI::App& app, const std::vector<std::string>& names) {
 void add_help(CommandLine& line) {
   CLI::App* command = line.app.add_subcommand("help", "Show what a command does, and its options");
   const auto names = std::make_shared<std::vector<std::string>>();
-  line.offer(command->add_option("command", *names, "Any of these commands; default: all of them"),
-             {.kind = Offer::Kind::commands});
+  line.offer(
+      command->add_option("command", *names, "Command to describe; default: the list of commands"),
+      {.kind = Offer::Kind::commands});
   line.on(command, [&line, names](const Globals&) { return help(line.app, *names); });
 }
 

@@ -36,7 +36,7 @@ std::string section(const std::string& name) {
   return fmt::format(".SH {}\n", name);
 }
 
-// Returns an option's names in bold: "-o, --output".
+// Returns an option's names in bold ("-o, --output"), or a positional argument's name in italics.
 std::string names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);

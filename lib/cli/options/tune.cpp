@@ -29,13 +29,13 @@ double parse_duration(const std::string& text) {
 
 void add_subject(CommandLine& line, CLI::App* command, TuneRequest* request) {
   add_kernel(line, command, &request->kernel, &request->settings, false,
-             "; settings may be lists, H=4096,8192");
+             "; settings may be lists (H=4096,8192)");
   add_sets(line, command, &request->sets, &request->rows);
-  command->add_flag("--all", request->all, "Every set and model");
+  command->add_flag("--all", request->all, "Tune every set and model");
   command
       ->add_option("--check-with", request->check_with,
-                   "Settings of the call on which outputs are compared with float64; default: few "
-                   "rows of the first")
+                   "Settings of the call whose outputs are compared with float64; default: a call "
+                   "with few rows")
       ->delimiter(' ');
   line.choice(
       command->add_option_function<std::string>(
@@ -43,50 +43,58 @@ void add_subject(CommandLine& line, CLI::App* command, TuneRequest* request) {
           [request](const std::string& text) {
             request->bits = text == "same" ? Bits::same : text == "row" ? Bits::row : Bits::batch;
           },
-          "What a configuration may change in the results: same (nothing), row (the last bits of a "
-          "row; default) or batch (those of sums over rows too)"),
+          "Largest effect of a configuration on results: same (none), row (last bits of a row's "
+          "results; default) or batch (also last bits of sums over rows)"),
       {"same", "row", "batch"});
 }
 
 void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
-  line.choice(command->add_option("--strategy", request->strategy, "guided, random or exhaustive")
+  line.choice(command
+                  ->add_option("--strategy", request->strategy,
+                               "Search strategy: guided, random or exhaustive")
                   ->capture_default_str(),
               tune::strategy_names());
-  command->add_option("--seed", request->seed, "Seed of a strategy's random choices")
+  command->add_option("--seed", request->seed, "Seed of the strategy's random choices")
       ->capture_default_str();
   command
       ->add_option_function<std::string>(
           "--budget",
           [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
-          "Time for everything, the finals included: 90s, 10m, 2h; default 10m")
+          "Time limit of the whole run, with the final measurements: 90s, 10m, 2h; default: 10m")
       ->check([](const std::string& text) {
-        return std::isnan(parse_duration(text))
-                   ? "expected a time such as 90s, 10m or 2h, got '" + text + "'"
-                   : std::string();
+        return std::isnan(parse_duration(text)) ? "expected a time such as 90s, 10m or 2h, above 0 "
+                                                  "and at most 1e7 seconds, got '" +
+                                                      text + "'"
+                                                : std::string();
       });
   command
-      ->add_option("--timeout", request->timeout_seconds,
-                   "Seconds after which a compile or a configuration is taken to hang; longer "
-                   "where the heuristic is "
-                   "slow, and 10 times as long, at least 10 s, for opening a problem")
+      ->add_option(
+          "--timeout", request->timeout_seconds,
+          "Time limit of each step in seconds: a compile, or the trial of a configuration (longer "
+          "if the heuristic is slow); to open a problem, 10 times this limit, at least 10 s")
       ->check(number_from(0.1, 1e5))
       ->capture_default_str();
-  command->add_option("--max-evals", request->max_evals, "Configurations to try of each kernel")
+  command
+      ->add_option("--max-evals", request->max_evals,
+                   "Largest number of configurations to try per kernel")
       ->transform(integer_from(1, 1000000))
       ->capture_default_str();
-  command->add_option("--jobs", request->jobs, "Compilers at a time; default: one per core")
+  command
+      ->add_option("--jobs", request->jobs,
+                   "Number of compilers that run at a time; default: one per core")
       ->transform(integer_from(1, 1024));
 }
 
 void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
-  command->add_option("--store", request->store,
-                      "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in "
-                      "$XDG_DATA_HOME or ~/.local/share");
+  command->add_option(
+      "--store", request->store,
+      "File that trials are appended to (JSON Lines); default: ligerdsl/trials.jsonl in "
+      "$XDG_DATA_HOME or ~/.local/share");
   command->add_flag("--resume", request->resume,
-                    "Reuse trials of the store with this build, device and problem");
+                    "Reuse the store's trials of this build, device and problem");
   command->add_option("--export", request->export_to,
-                      "Write winners to a table for LIGERDSL_TABLE, or to -; its entries for these "
-                      "problems are tried again, others stay");
+                      "Write winners to a table for LIGERDSL_TABLE, or to - for stdout; tries the "
+                      "table's entries for these problems again, and keeps the others");
   line.offer(command->add_option(
                  "--report", request->report,
                  "Write an HTML page about the trials, as `ligerdsl report` does for a store"),
@@ -97,7 +105,7 @@ void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
 
 void add_tune(CommandLine& line) {
   CLI::App* command = line.app.add_subcommand(
-      "tune", "Search the fastest configurations of kernels, and export them as a table");
+      "tune", "Search for the fastest configurations of kernels, and export them as a table");
   const auto request = std::make_shared<TuneRequest>();
   add_subject(line, command, request.get());
   add_search(line, command, request.get());

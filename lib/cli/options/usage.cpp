@@ -44,9 +44,9 @@ std::string unknown_option(const CLI::App& app, const CLI::App* command,
   const std::string name = argument.substr(0, argument.find('='));
   const std::vector<std::string> elsewhere = owners(app, name);
   if (!elsewhere.empty()) {
-    return command ? fmt::format("unknown option '{}' of {}; it is one of {}", name,
+    return command ? fmt::format("{1} has no option '{0}'; it is an option of {2}", name,
                                  command->get_name(), fmt::join(elsewhere, ", "))
-                   : fmt::format("the option '{}' needs its command before it: {}", name,
+                   : fmt::format("the option '{}' must follow its command: {}", name,
                                  fmt::join(elsewhere, ", "));
   }
   std::vector<std::string> known = options_of(app);
@@ -85,9 +85,10 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
 std::string no_command(const CLI::App& app, const std::string& before, const std::string& name) {
   const std::vector<std::string> names = commands_of(app);
   if (names.empty())
-    return fmt::format("{} has no commands: unexpected argument '{}'", before, name);
-  return fmt::format("no command '{}{}'{}; there are {}", before.empty() ? "" : before + " ", name,
-                     did_you_mean(name, names), fmt::join(names, ", "));
+    return fmt::format("{} has no subcommands: unexpected argument '{}'", before, name);
+  return fmt::format("unknown command '{}{}'{}; expected one of {}",
+                     before.empty() ? "" : before + " ", name, did_you_mean(name, names),
+                     fmt::join(names, ", "));
 }
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -98,8 +99,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     path += (path.empty() ? "" : " ") + command->get_name();
   }
   const std::string help =
-      command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", path)
-              : "\nligerdsl --help lists what there is";
+      command ? fmt::format("\nsee `ligerdsl --help` and `ligerdsl {} --help`", path)
+              : "\nsee `ligerdsl --help`";
   const std::vector<std::string> unknown = app.remaining(true);
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool lacks_command = !command || !commands_of(*command).empty();
@@ -149,7 +150,7 @@ CLI::Validator number_from(double low, double high) {
 
 void refuse_empty_values(CLI::App& app) {
   const auto refuse = [](const std::string& text) {
-    return text.empty() ? "expected a value, got ''" : "";
+    return text.empty() ? "expected a value, got '' (an unset shell variable?)" : "";
   };
   for (CLI::Option* option : app.get_options()) {
     if (option->nonpositional() && option->get_items_expected_min() > 0) option->check(refuse);

@@ -26,8 +26,8 @@ std::vector<tune::Trial> chosen(std::vector<tune::Trial> trials,
   for (const tune::Trial& trial : trials) names.push_back(trial.operation);
   for (const std::string& kernel : kernels) {
     if (std::find(names.begin(), names.end(), kernel) == names.end())
-      throw Failure(kNothingFound,
-                    fmt::format("report: no trial of {}{}", kernel, did_you_mean(kernel, names)));
+      throw Failure(kNothingFound, fmt::format("report: the stores have no trial of {}{}", kernel,
+                                               did_you_mean(kernel, names)));
   }
   std::erase_if(trials, [&](const tune::Trial& trial) {
     return std::find(kernels.begin(), kernels.end(), trial.operation) == kernels.end();
@@ -65,16 +65,16 @@ int report(const Globals& globals, const ReportRequest& request) {
     if (!std::filesystem::exists(stores.front(), error))
       throw Failure(
           kNothingFound,
-          fmt::format("report: there is no \"{}\" yet; `ligerdsl tune` makes it", stores.front()));
+          fmt::format(
+              "report: \"{}\" does not exist; run `ligerdsl tune` to create it, or name a store",
+              stores.front()));
   }
   for (const std::string& store : stores) {
     for (const std::string& written : {request.output, globals.json}) {
       if (is_same_file(written, store))
-        throw Failure(
-            kUsage,
-            fmt::format(
-                "report: {} is a store of trials, which would be lost; name another file to write",
-                written));
+        throw Failure(kUsage, fmt::format("report: {} is a store of trials and would be "
+                                          "overwritten; name another file to write",
+                                          written));
     }
   }
   std::vector<tune::Trial> trials;
@@ -82,8 +82,9 @@ int report(const Globals& globals, const ReportRequest& request) {
     for (tune::Trial& trial : tune::read_trials(store)) trials.push_back(std::move(trial));
   }
   if (trials.empty())
-    throw Failure(kNothingFound, fmt::format("report: no trial in {}; `ligerdsl tune` writes them",
-                                             fmt::join(stores, ", ")));
+    throw Failure(kNothingFound,
+                  fmt::format("report: no trial in {}; run `ligerdsl tune` to add trials",
+                              fmt::join(stores, ", ")));
   const std::vector<tune::TaskSummary> tasks =
       tune::summarize(chosen(std::move(trials), request.kernels));
   const DeferredSignals signals;

@@ -84,7 +84,8 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
   const size_t header = document.find("<svg"), begin = document.find('>', header) + 1,
                end = document.rfind("</svg>");
   if (header == std::string::npos || end == std::string::npos || begin > end)
-    throw Failure(kNothingFound, "gnuplot drew no SVG; its terminal \"svg\" is needed");
+    throw Failure(kNothingFound,
+                  "gnuplot printed no SVG; install a gnuplot that has the terminal \"svg\"");
   std::string drawing = document.substr(begin, end - begin);
   if (const size_t from = drawing.find("<defs>"), to = drawing.find("</defs>");
       from != std::string::npos && to != std::string::npos)
@@ -265,7 +266,8 @@ std::vector<std::string> ReportCharts::drawn(std::string* symbols, int stop) con
   for (const DrawnChart& chart : charts_) {
     const size_t stop_at = documents.find(end, at);
     if (stop_at == std::string::npos)
-      throw Failure(kNothingFound, "gnuplot drew fewer charts than it was asked for");
+      throw Failure(kNothingFound,
+                    fmt::format("gnuplot drew {} of {} charts", charts.size(), charts_.size()));
     charts.push_back(for_page(documents.substr(at, stop_at + end.size() - at), chart, symbols));
     at = stop_at + end.size();
   }

@@ -18,7 +18,7 @@ namespace {
 using tune::TaskSummary;
 using tune::Trial;
 
-// Returns element i of the list `name` of a trial, or 0 if there is no such number.
+// Returns element i of the list `name` in a JSON object, or 0 if there is no such number.
 double number_at(const Json& object, const char* name, size_t i) {
   if (!object.is_object() || !object.contains(name)) return 0;
   const Json& list = object[name];
@@ -66,15 +66,15 @@ class Page {
   void plan(const TaskSummary& task) {
     Planned planned;
     if (!task.candidates.empty()) {
-      planned.progress.emplace_back(charts_.add_progress(task),
-                                    "The search: <span class=\"key\"></span>a configuration, "
-                                    "slower than twice the heuristic at the edge; "
-                                    "<span class=\"key failure\"></span>one that failed; <span "
-                                    "class=\"key best\"></span>best so far.");
+      planned.progress.emplace_back(
+          charts_.add_progress(task),
+          "The search: <span class=\"key\"></span>a configuration, at the edge if it takes more "
+          "than twice the heuristic's time; <span class=\"key failure\"></span>a failed "
+          "configuration; <span class=\"key best\"></span>the best so far.");
     }
     if (task.noted_seconds > 0)
       planned.progress.emplace_back(charts_.add_progress_in_time(task),
-                                    "The same in time: best so far.");
+                                    "The best so far, over the seconds of the search.");
     if (!task.effects.empty()) planned.effects = charts_.add_effects(task);
     planned_.push_back(std::move(planned));
   }
@@ -124,13 +124,10 @@ class Page {
       return html_text(all);
     };
     return fmt::format(
-        "<header>\n<h1>Tuning report</h1>\n<p>{} of {} gained: faster than the heuristic by more "
-        "than the noise. Over "
-        "all, the "
-        "time is <strong>{:.3f}</strong> of the heuristic's (geometric mean), {:.3f} at best. {} "
-        "tried, {} "
-        "failed.</p>\n"
-        "<p class=\"soft\">{}<br>build {}<br>{} to {}</p>\n</header>\n",
+        "<header>\n<h1>Tuning report</h1>\n<p>{} of {} gained: the winner is faster than the "
+        "heuristic by more than the noise. The time is <strong>{:.3f}</strong> of the heuristic's "
+        "(geometric mean over the tasks), and {:.3f} in the best task. {} tried, {} "
+        "failed.</p>\n<p class=\"soft\">{}<br>build {}<br>{} to {}</p>\n</header>\n",
         gained, counted(std::ssize(tasks_), "task", "tasks"), geometric_mean(ratios), best,
         counted(tried, "configuration", "configurations"), failures, joined(devices),
         joined(builds), html_text(began), html_text(ended));
@@ -151,14 +148,12 @@ class Page {
   std::string roofline_section(const Roofline& roofline) const {
     const std::string chart = figure(
         roofline.chart,
-        "<span class=\"key\"></span>a copy of the same bytes, measured with it; dashed: a large "
+        "<span class=\"key\"></span>a copy that moves the same number of bytes; dashed: a large "
         "copy; <span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
     return fmt::format(
-        "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>These kernels are bound by "
-        "memory: at best a call "
-        "reads "
-        "its inputs once and writes its outputs once, as fast as a copy of the same bytes. "
-        "{}</p>\n{}{}</section>\n",
+        "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>Memory bounds these kernels: at "
+        "best, a call reads its inputs once and writes its outputs once, as fast as a copy that "
+        "moves the same number of bytes. {}</p>\n{}{}</section>\n",
         html_text(roofline.device),
         roofline.ceiling > 0
             ? fmt::format("A large copy reaches {:.1f} GB/s here.", roofline.ceiling)
@@ -180,9 +175,9 @@ class Page {
     if (!task.effects.empty()) {
       html += "<h3>Effect of each field</h3>\n<div class=\"charts\">\n";
       html += figure(planned_[i].effects,
-                     "What a value took, of the heuristic's time: <span class=\"key\"></span>the "
-                     "best, and a line to 90 "
-                     "%; <span class=\"key best\"></span>the middle half, with the median.");
+                     "Times of the configurations with each value, as ratios to the heuristic's "
+                     "time: <span class=\"key\"></span>the best, and a line to the 90 % quantile; "
+                     "<span class=\"key best\"></span>the middle half, with the median.");
       html += effects_table(task) + "</div>\n";
     }
     return html + failures_table(task) + "</section>\n";

@@ -75,19 +75,19 @@ std::string change_text(const TaskSummary& task, const std::string& config) {
 const char* meaning(Fate fate) {
   switch (fate) {
     case Fate::ok:
-      return "right, and measured";
+      return "correct, and measured";
     case Fate::slow:
       return "given up: much slower than the heuristic";
     case Fate::compile:
-      return "the compiler or the driver refused it";
+      return "the configuration could not be compiled or loaded";
     case Fate::wrong:
       return "an output differs from the float64 reference";
     case Fate::guard:
-      return "it wrote outside of its outputs";
+      return "the kernel wrote outside of its outputs";
     case Fate::timeout:
-      return "it did not end in time";
+      return "the trial did not end within its time limit";
     case Fate::crash:
-      return "it ended the process that ran it";
+      return "the trial failed or ended its process";
   }
   return "";
 }
@@ -136,9 +136,9 @@ std::string winners_table(const std::vector<TaskSummary>& tasks) {
     const TaskSummary& task = tasks[i];
     const Trial& winner = task.winner;
     const bool known = !winner.config.empty(), other = known && (task.gained || !task.confirmed);
-    std::string config = "nothing was right";
+    std::string config = "no configuration was correct";
     if (known) config = other ? change_text(task, winner.config) : "the heuristic's";
-    if (other && !task.confirmed) config += " (not measured again: the search did not end)";
+    if (other && !task.confirmed) config += " (no final measurement: the search ended early)";
     rows.push_back(
         {fmt::format("<a href=\"#task-{}\">{}</a>", i + 1, html_text(task.about.operation)),
          html_text(problems_text(task.about)), time_text(winner.heuristic_us),
@@ -150,13 +150,13 @@ std::string winners_table(const std::vector<TaskSummary>& tasks) {
          config, fmt::format("{}", task.candidates.size())});
   }
   return html_table(
-      "Times are medians with cold caches; of several problems, their geometric mean. Noise: what "
-      "the heuristic differs from itself.",
+      "Times are medians with cold caches; for several problems, their geometric mean. Noise: "
+      "difference between two measurements of the heuristic.",
       {{"kernel"},
        {"problems"},
        {"heuristic", true},
        {"winner", true},
-       {"of its time", true},
+       {"winner / heuristic", true},
        {"gain", true},
        {"noise", true},
        {"configuration"},
@@ -177,7 +177,7 @@ std::string roofline_table(const std::vector<RooflinePoint>& points) {
          rate(point.copy_us),
          best_us > 0 && point.copy_us > 0 ? fmt::format("{:.3f}", point.copy_us / best_us) : ""});
   }
-  return html_table("Bytes per second, compared with a copy of the same bytes",
+  return html_table("Bytes per second, compared with a copy that moves the same number of bytes",
                     {{"kernel"},
                      {"problem"},
                      {"bytes", true},
@@ -205,7 +205,7 @@ std::string best_table(const TaskSummary& task) {
                             task.gained && right[i]->config == task.winner.config
                                 ? "winner"
                                 : fmt::format("{}", i + 1)));
-  if (rows.empty()) return "<p>No configuration was right.</p>\n";
+  if (rows.empty()) return "<p>No configuration was correct.</p>\n";
   std::string html = "<h3>The best configurations</h3>\n";
   html += html_table("Ratio to the heuristic's time. Configurations with more samples come first.",
                      {{"place"},
@@ -213,7 +213,7 @@ std::string best_table(const TaskSummary& task) {
                       {"ratio", true},
                       {"samples", true, true},
                       {"registers", true, true},
-                      {"configuration, or what it changes"}},
+                      {"configuration, or its changes to the heuristic's"}},
                      rows);
   return html;
 }
@@ -233,16 +233,17 @@ std::string failures_table(const TaskSummary& task) {
                     html_text(failure.reason.substr(0, kLongestReason)), code(failure.config)});
   }
   const size_t left = task.failures.size() - rows.size();
-  return html + html_table(left > 0
-                               ? fmt::format("The most frequent; {} more are in the store.", left)
-                               : fmt::format("{} of {} configurations failed.", failed(task),
-                                             task.candidates.size()),
-                           {{"kind"},
-                            {"count", true},
-                            {"what it means"},
-                            {"reason, the first of them"},
-                            {"its configuration"}},
-                           rows, "cards failures");
+  return html +
+         html_table(left > 0
+                        ? fmt::format("The most frequent reasons; {} more are in the store.", left)
+                        : fmt::format("{} of {} configurations failed.", failed(task),
+                                      task.candidates.size()),
+                    {{"kind"},
+                     {"count", true},
+                     {"meaning"},
+                     {"first reason"},
+                     {"its first configuration"}},
+                    rows, "cards failures");
 }
 
 std::string effects_table(const TaskSummary& task) {
@@ -267,9 +268,9 @@ std::string effects_table(const TaskSummary& task) {
                       ratio(d.least), ratio(d.median), ratio(d.q90)});
     }
   }
-  return html_table("Of the heuristic's time, over all configurations with this value",
+  return html_table("Ratios to the heuristic's time, over all configurations with the value",
                     {{"value"},
-                     {"taken by", false, true},
+                     {"chosen by", false, true},
                      {"tried", true},
                      {"failed", true},
                      {"best", true},

@@ -14,7 +14,7 @@ std::string device_text(const tune::Trial& trial);  // "NVIDIA H200 (sm_90a, 132
 int64_t failed(const tune::TaskSummary& task);  // Returns the number of configurations whose fate
                                                 // is neither ok nor slow.
 
-// In these tables, a task's name is a link to the task's section, like "#task-1".
+// Links each kernel to the section of its task, "#task-1".
 std::string winners_table(const std::vector<tune::TaskSummary>& tasks);
 std::string roofline_table(const std::vector<RooflinePoint>& points);
 std::string best_table(const tune::TaskSummary& task);

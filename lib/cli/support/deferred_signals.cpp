@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "lib/text/output.h"
 
@@ -33,7 +34,7 @@ void note(int signal) {
 
 DeferredSignals::DeferredSignals() {
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    throw Failure(kNothingFound, "no pipe can be made: too many open files");
+    throw Failure(kNothingFound, std::string("cannot create a pipe: ") + std::strerror(errno));
   came = 0;
   struct sigaction action {};
   action.sa_handler = note;

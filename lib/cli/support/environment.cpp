@@ -106,7 +106,7 @@ program::CompileOptions options_for_target(const std::string& target) {
   if (target == "cpu") return options;  // this host's CPU
   if (!program::find_gpu_arch(target)) {
     const std::vector<std::string> names = target_names();
-    throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target,
+    throw Failure(kUsage, fmt::format("--target: unknown target '{}'{}; expected one of {}", target,
                                       did_you_mean(target, names), fmt::join(names, ", ")));
   }
   options.target = program::Target::nvptx;

@@ -29,17 +29,17 @@ bool is_program(const std::string& path) {
 }
 
 std::string remedy_of(CacheFault fault, const std::string& path) {
-  constexpr const char* elsewhere = "set LIGERDSL_CACHE_DIR to a folder of yours";
+  constexpr const char* elsewhere = "set LIGERDSL_CACHE_DIR to a folder that you own";
   switch (fault) {
     case CacheFault::missing:
-      return fmt::format(
-          "mkdir -m 700 '{}', fill it (ligerdsl cache warm), or unset LIGERDSL_CACHE", path);
+      return fmt::format("run mkdir -m 700 '{}' and `ligerdsl cache warm`, or unset LIGERDSL_CACHE",
+                         path);
     case CacheFault::not_a_folder:
       return fmt::format(
           "set LIGERDSL_CACHE_DIR to the folder itself, without a symbolic link, or remove '{}'",
           path);
     case CacheFault::others_may_write:
-      return fmt::format("chmod 700 '{}', after a look at who may have written there", path);
+      return fmt::format("check who may have written to '{0}', then run chmod 700 '{0}'", path);
     case CacheFault::unnamed:
     case CacheFault::not_created:
     case CacheFault::not_opened:
@@ -60,10 +60,11 @@ std::string remedy_of_writing(int error, const std::string& path) {
           path);
     case EACCES:
     case EPERM:
-      return fmt::format("chmod u+rwx '{}', or set LIGERDSL_CACHE_DIR to a folder of yours", path);
+      return fmt::format("run chmod u+rwx '{}', or set LIGERDSL_CACHE_DIR to a folder that you own",
+                         path);
     default:
-      return "set LIGERDSL_CACHE_DIR to a folder that can be written, or LIGERDSL_CACHE=ro to use "
-             "this one as it is";
+      return "set LIGERDSL_CACHE_DIR to a writable folder, or LIGERDSL_CACHE=ro to only read this "
+             "one";
   }
 }
 
@@ -94,7 +95,8 @@ std::string version_of(const std::string& path) {
         runtime::run_process({path, "--version"}, {.output_bytes = 65536});
     const std::string line = version_line(result.output);
     if (result.succeeded && !line.empty()) return line;
-    return fmt::format("--version says nothing ({})", result.end);
+    return fmt::format("--version {} ({})", result.succeeded ? "printed nothing" : "failed",
+                       result.end);
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -138,7 +140,9 @@ Finding examine_cache() {
   const bool needed = mode == CacheMode::required;
   if (mode == CacheMode::off)
     return {"cache", State::off,
-            fmt::format("LIGERDSL_CACHE is off, so every process compiles anew; \"{}\"", path),
+            fmt::format("LIGERDSL_CACHE is off, so every process compiles its kernels again; the "
+                        "folder would be \"{}\"",
+                        path),
             false, "unset LIGERDSL_CACHE"};
   const runtime::CacheFolder folder(path, mode != CacheMode::read_only);
   if (!folder.is_open()) {
@@ -148,11 +152,11 @@ Finding examine_cache() {
   }
   if (mode == CacheMode::read_only)
     return {"cache", State::works,
-            usage_text(folder) + "; LIGERDSL_CACHE is ro: it is read, and nothing is stored",
+            usage_text(folder) + "; LIGERDSL_CACHE is ro: entries are read and none is stored",
             needed, ""};
   if (const int error = folder.probe()) {
     return {"cache", State::absent,
-            fmt::format("{}; it can be read and not written: {}", usage_text(folder),
+            fmt::format("{}; the folder can be read but not written: {}", usage_text(folder),
                         runtime::error_text(error)),
             needed, remedy_of_writing(error, folder.path())};
   }
@@ -168,13 +172,13 @@ Finding examine_compile_worker(const runtime::CompilerLibrary& compiler) {
       isolation.megabytes > 0 ? fmt::format("{} MiB", isolation.megabytes) : "any amount of memory",
       used ? "" : "; not used, because LIGERDSL_COMPILE is thread");
   if (is_program(path)) return {"worker", State::works, text, used, ""};
-  return {
-      "worker", State::absent,
-      fmt::format("{}: {}", text,
-                  access(path.c_str(), F_OK) == 0 ? "it is not a program" : "it does not exist"),
-      used,
-      "install it next to the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set "
-      "LIGERDSL_COMPILE=thread"};
+  return {"worker", State::absent,
+          fmt::format("{}: {}", text,
+                      access(path.c_str(), F_OK) == 0 ? "it is not an executable file"
+                                                      : "it does not exist"),
+          used,
+          "install the worker next to the compiler library, set LIGERDSL_COMPILE_WORKER to its "
+          "path, or set LIGERDSL_COMPILE=thread"};
 }
 
 Finding examine_cblas() {

@@ -8,8 +8,8 @@
 
 namespace ligerdsl::cli {
 
-// Exit code in addition to ExitCode: `bench --vs` got a run with another device, driver or number
-// of threads.
+// Exit code in addition to ExitCode: `bench --vs` got a run with another device, architecture,
+// driver, number of threads or cache state.
 inline constexpr int kNotComparable = 5;
 
 const std::vector<std::pair<int, const char*>>& exit_codes();

@@ -15,11 +15,10 @@ namespace ligerdsl::cli {
 
 void require_gnuplot(const std::string& use) {
   if (find_program("gnuplot").empty())
-    throw Failure(
-        kNothingFound,
-        fmt::format("{} draws with gnuplot, which is not in PATH; install it (Debian: apt-get "
-                    "install gnuplot-nox)",
-                    use));
+    throw Failure(kNothingFound,
+                  fmt::format("{} needs gnuplot, which is not in PATH; install it (Debian: apt-get "
+                              "install gnuplot-nox)",
+                              use));
 }
 
 std::string gnuplot_text(std::string_view text) {
@@ -42,7 +41,7 @@ std::string drawn_by_gnuplot(const std::string& commands, int stop) {
       runtime::run_process({"gnuplot", "-d", script}, {.stop = stop});
   if (result.stopped) throw Failure(kInterrupted, "interrupted");
   if (!result.succeeded)
-    throw Failure(kNothingFound, fmt::format("gnuplot: {}\n{}", result.end, result.output));
+    throw Failure(kNothingFound, fmt::format("gnuplot failed: {}\n{}", result.end, result.output));
   std::ifstream file(picture, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -19,13 +19,13 @@ struct TimingHazard {
 std::vector<TimingHazard> known() {
   const runtime::Options& options = runtime::options();
   return {{"LIGERDSL_OVERRIDE_DIR", !options.override_dir.empty(),
-           "it runs edited stages in place of what the compiler makes",
-           "it runs edited stages in place of what the compiler makes"},
+           "edited files replace stages of the compiler",
+           "edited files replace stages of the compiler"},
           {"LIGERDSL_VALIDATE", options.validate,
-           "it waits for every call and checks its results, which takes time",
-           "it waits for every call and checks its results, which takes time"},
-          {"LIGERDSL_TRACE", !options.trace.empty(), "it records every call, which takes time",
-           "it records every call, which takes time"}};
+           "the library waits for every call and checks its results",
+           "the library waits for every call and checks its results"},
+          {"LIGERDSL_TRACE", !options.trace.empty(), "the library records every call",
+           "the library records every call"}};
 }
 
 }  // namespace
@@ -40,16 +40,17 @@ std::vector<std::string> timing_hazards() {
 void refuse_timing_hazards(const char* command) {
   for (const TimingHazard& one : known()) {
     if (one.set)
-      throw Failure(kUsage,
-                    fmt::format("{}: unset {}: {}, so that the times are not those of normal runs",
-                                command, one.name, one.not_for_tables));
+      throw Failure(
+          kUsage,
+          fmt::format("{}: {} is set: {}, so times would not be those of normal runs; unset it",
+                      command, one.name, one.not_for_tables));
   }
 }
 
 void warn_of_timing_hazards(const char* command) {
   for (const TimingHazard& one : known()) {
     if (one.set)
-      print_error(fmt::format("{}: {} is set, and {}; unset it to get comparable times", command,
+      print_error(fmt::format("{}: {} is set: {}; unset it to get comparable times", command,
                               one.name, one.effect));
   }
 }

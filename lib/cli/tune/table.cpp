@@ -72,12 +72,12 @@ class Importer {
     return {about.at("arch"), about.at("units"), about.at("model")};
   }
 
-  // Returns the reason why the entry's problems do not belong to its key, or "". The check prevents
-  // that an edited table, or a changed meaning of settings, imports a configuration that was never
-  // tried for its key.
+  // Returns the reason why the entry's problems do not belong to its key, or "". Without
+  // this check, an edited table or a changed meaning of settings could import a configuration that
+  // was never tried for its key.
   std::string mismatch(const std::string& key, const std::string& operation,
                        const Problems& problems) const {
-    if (problems.empty()) return "it names no problem to measure (\"problems\")";
+    if (problems.empty()) return "it has no \"problems\" to measure";
     for (const auto& settings : problems) {
       TuneRequest request;
       request.kernel = operation;
@@ -87,7 +87,8 @@ class Importer {
         const std::string asked =
             lib::tuned_key(task.kernel, task.version, task.options, described());
         if (asked != key_here(key))
-          return fmt::format("its problem \"{}\" is one of {}", fmt::join(settings, " "), asked);
+          return fmt::format("its problem \"{}\" belongs to the key {}", fmt::join(settings, " "),
+                             asked);
       }
     }
     return "";
@@ -129,9 +130,10 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
     return fmt::format("{}: {}", name(trial.fate), answer.at("reason").get<std::string>());
   const Json noise = attempt({}, false);  // time of the heuristic against itself
   if (noise.at("fate") != "ok")
-    return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
+    return fmt::format("the heuristic failed on this device: {}",
+                       noise.at("reason").get<std::string>());
   if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty())
-    return "here " + reason;
+    return "on this device " + reason;
   for (const char* name : {"ratio", "us", "heuristic_us"}) (*entry)[name] = answer.at(name);
   return "";
 }
@@ -223,11 +225,11 @@ int table_import(const Globals& globals, const TableRequest& request) {
       }
       if (refuted) imported.refuted.emplace(here, entry);
       refused.push_back({{"key", key}, {"reason", reason}});
-      print_error(fmt::format("not taken: {}: {}", key, reason));
+      print_error(fmt::format("not imported: {}: {}", key, reason));
     }
   } catch (const std::exception&) {
     if (!signals.arrived()) throw;
-    print_error("interrupted: nothing is written");
+    print_error("interrupted: no entry was written");
     return kInterrupted;
   }
   if (printed)
@@ -238,7 +240,8 @@ int table_import(const Globals& globals, const TableRequest& request) {
         signals.descriptor());
   const size_t taken = imported.taken.size();
   if (globals.json != "-" && !printed)
-    print_text(fmt::format("{} of {} entries are right and faster here\n", taken, given.size()));
+    print_text(fmt::format("{} of {} entries are correct and faster on this device\n", taken,
+                           given.size()));
   write_json(globals, {{"taken", taken}, {"refused", refused}});
   return kOk;
 }

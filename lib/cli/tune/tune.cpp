@@ -33,8 +33,8 @@ namespace {
 using tune::Fate;
 using tune::Trial;
 
-// Shows the progress on stderr: on a terminal on one line that it overwrites, else as occasional
-// lines.
+// Shows the progress on stderr: on a terminal, one line that is overwritten; otherwise at most one
+// line every 10 s.
 class Progress {
  public:
   explicit Progress(const Globals& globals)
@@ -114,9 +114,9 @@ struct TuneRun {
     } catch (const BudgetOver&) {
       progress.clear();
       ++not_begun;
-      print_error(fmt::format(
-          "the budget of {:g} s ended before a search could begin; give a longer --budget",
-          request.budget_seconds));
+      print_error(
+          fmt::format("the budget of {:g} s ended before a search could begin; raise --budget",
+                      request.budget_seconds));
     }
   }
 
@@ -163,7 +163,7 @@ struct TuneRun {
     progress.clear();
     if (not_begun > 0)
       print_error(fmt::format(
-          "the budget of {:g} s is over: {} of {} searches had no time; give a longer --budget",
+          "the budget of {:g} s is over: {} of {} searches did not start; raise --budget",
           request.budget_seconds, not_begun, tasks.size()));
   }
 
@@ -174,7 +174,7 @@ struct TuneRun {
     };
     rows.push_back({task.operation, problems_text(task), time_of(trial.heuristic_us),
                     time_of(trial.us),
-                    won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio),
+                    won.heuristic ? "1 (heuristic)" : fmt::format("{:.3f}", trial.ratio),
                     trial.config, fates_text(won)});
     results.push_back({{"operation", task.operation},
                        {"problems", settings_of(task)},
@@ -186,8 +186,8 @@ struct TuneRun {
                        {"seconds", won.seconds}});
     if (won.cut)
       print_error(
-          fmt::format("{} {}: the budget ended before the finals did; a configuration that was not "
-                      "measured cannot win",
+          fmt::format("{} {}: the budget ended before the final measurements, and a configuration "
+                      "without one cannot win; raise --budget",
                       task.operation, problems_text(task)));
     table.add(task, won);
   }
@@ -219,9 +219,15 @@ int tune(const Globals& globals, const TuneRequest& request) {
   const AuthorKernels authors(globals.load);
   if (!request.kernel.empty()) authors.find_or_op(request.kernel);
   if (request.kernel.empty() && request.sets.empty() && !request.all)
-    throw Failure(kUsage, "tune: name a kernel, --set or --model, or --all");
-  if (!request.kernel.empty() && (!request.sets.empty() || request.all || !request.rows.empty()))
-    throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is for sets");
+    throw Failure(kUsage, "tune: expected a kernel, --set (--model) or --all, got none of them");
+  if (!request.kernel.empty() && (!request.sets.empty() || request.all))
+    throw Failure(kUsage, fmt::format("tune: expected a kernel or sets of shapes, got both: {} and "
+                                      "{}; omit one",
+                                      request.kernel, request.all ? "--all" : "--set"));
+  if (!request.kernel.empty() && !request.rows.empty())
+    throw Failure(kUsage, fmt::format("tune: --rows needs --set or --all; pass the rows of {} as a "
+                                      "setting, such as N=64",
+                                      request.kernel));
   refuse_timing_hazards("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
   if (is_standard_output(request.export_to) && globals.json == "-")
@@ -229,8 +235,9 @@ int tune(const Globals& globals, const TuneRequest& request) {
         kUsage,
         "tune: --export and --json are both for standard output; name a file for one of them");
   if (is_standard_output(store_path))
-    throw Failure(kUsage,
-                  "tune: --store names a file that trials are added to, not standard output");
+    throw Failure(
+        kUsage,
+        "tune: --store: expected a file, because tune appends trials to it, got standard output");
   const std::pair<const char*, const std::string&> files[] = {{"--store", store_path},
                                                               {"--export", request.export_to},
                                                               {"--report", request.report},
@@ -263,8 +270,9 @@ int tune(const Globals& globals, const TuneRequest& request) {
   } catch (const std::exception&) {
     if (!signals.arrived()) throw;  // else it is Stopped, or an error that a signal caused
     progress.clear();
-    print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there",
-                            store.path()));
+    print_error(fmt::format(
+        "interrupted: the trials so far are in \"{}\"; run again with --resume to continue",
+        store.path()));
   }
   progress.clear();
   if (!table.is_printed() && globals.json != "-")

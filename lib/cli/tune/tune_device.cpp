@@ -66,8 +66,9 @@ Json TuneDevice::attempt(const Attempt& attempt) {
     return {{"fate", name(Fate::crash)}, {"reason", answer.json["error"]}};
   }
   const bool late = answer.outcome == WorkerProcess::Outcome::timed_out;
-  return {{"fate", name(late ? Fate::timeout : Fate::crash)},
-          {"reason", late ? fmt::format("not done after {:.3g} s", attempt.seconds) : answer.end}};
+  return {
+      {"fate", name(late ? Fate::timeout : Fate::crash)},
+      {"reason", late ? fmt::format("not complete after {:.3g} s", attempt.seconds) : answer.end}};
 }
 
 WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds, const TimedStop& stop) {
@@ -90,17 +91,16 @@ Json TuneDevice::must_answer(const Json& question, const std::string& what, cons
   if (answer.outcome == WorkerProcess::Outcome::ended)
     throw Failure(
         kNothingFound,
-        fmt::format("two worker processes ended before they had opened {}; the second: {}. "
-                    "Is memory short? The system's log (dmesg) says what was killed",
+        fmt::format("two worker processes ended before they had opened {}; the second: {}; look in "
+                    "the system log (dmesg) for a process that was killed for lack of memory",
                     what, answer.end));
   if (answer.outcome == WorkerProcess::Outcome::timed_out)
     throw Failure(
         kNothingFound,
-        fmt::format(
-            "the worker process had not opened {} after {:g} s (10 times --timeout, at least 10 "
-            "s): either the kernel hangs as it is configured without a tuner, or making its data "
-            "takes longer. Try `ligerdsl run`, or give a longer --timeout",
-            what, seconds));
+        fmt::format("the worker process had not opened {} after {:g} s (10 times --timeout, at "
+                    "least 10 s): either the kernel hangs with the heuristic's configuration, or "
+                    "its data takes longer to make; try `ligerdsl run`, or raise --timeout",
+                    what, seconds));
   if (answer.json.contains("error"))
     throw Failure(answer.json.value("code", int{kNothingFound}),
                   answer.json["error"].get<std::string>());

@@ -53,7 +53,7 @@ class TuneDevice {
   const TuneTime& time_;
   std::vector<std::string> arguments_;
   std::unique_ptr<tune::WorkerProcess> worker_;
-  std::string opened_;  // JSON text of the open problems
+  std::string opened_;  // kernel and settings of the open problems, for errors
   Json description_, open_, large_copy_;
 };
 

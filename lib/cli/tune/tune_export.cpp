@@ -32,7 +32,7 @@ void TableExport::add(const TuneTask& task, const TuneWinner& won) {
   if (!won.heuristic) result.entry = entry;
   if (result.reason.empty())
     result.reason =
-        won.tried == 0 ? "nothing was tried" : "no other configuration gave right results";
+        won.tried == 0 ? "nothing was tried" : "no other configuration gave correct results";
   left_.push_back(std::move(result));
   if (!printed_) write();
 }
@@ -46,8 +46,8 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
     const double ratio = there == entries->end() || same ? 0 : there->second.value("ratio", 0.0);
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
       outcome->not_written.emplace_back(result.key,
-                                        fmt::format("another process has written a faster entry "
-                                                    "meanwhile, {:.3f} of the heuristic's time",
+                                        fmt::format("another process has written a faster entry, "
+                                                    "which takes {:.3f} of the heuristic's time",
                                                     ratio));
       return;
     }
@@ -57,7 +57,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
     entries->erase(there);
     outcome->removed.emplace_back(result.key, result.refuted);
   } else {
-    const char* stays = there == entries->end() ? "" : "; the entry that is there stays";
+    const char* stays = there == entries->end() ? "" : "; the table keeps its entry";
     outcome->not_written.emplace_back(result.key, result.reason + stays);
   }
 }
@@ -106,8 +106,8 @@ void TableExport::say(const Globals& globals) const {
   for (const auto& [key, reason] : outcome_.removed)
     lines.push_back(fmt::format("removed: {}: {}", key, reason));
   if (!printed_)
-    lines.push_back(fmt::format("{}: {} written, {} removed, {} not written; it has {}", path_,
-                                counted(std::ssize(outcome_.written), "entry", "entries"),
+    lines.push_back(fmt::format("{}: {} written, {} removed, {} not written; the table has {}",
+                                path_, counted(std::ssize(outcome_.written), "entry", "entries"),
                                 outcome_.removed.size(), outcome_.not_written.size(), entries_));
   for (const std::string& line : lines) {
     if (printed_)  // the table is on standard output

@@ -174,10 +174,10 @@ class Search {
                                                {"settings", task_.problems.front()},
                                                {"config", values}}}});
     if (answer.outcome == Outcome::timed_out)
-      throw Failure(kNothingFound,
-                    fmt::format("not assembled after {:g} s", request_.timeout_seconds));
+      throw Failure(kNothingFound, fmt::format("not assembled within {:g} s (--timeout)",
+                                               request_.timeout_seconds));
     if (answer.outcome == Outcome::ended)
-      throw Failure(kNothingFound, "the process that assembles ended: " + answer.end);
+      throw Failure(kNothingFound, "the assembler process ended: " + answer.end);
     if (answer.outcome == Outcome::answered && answer.json.contains("error"))
       throw Failure(kNothingFound, answer.json["error"].get<std::string>());
   }
@@ -247,7 +247,8 @@ class Search {
     won_.trial = heuristic_ ? *heuristic_ : blank(task_.space.heuristic(), 0);
     won_.trial.heuristic = true;
     if (won_.cut)
-      won_.no_gain = "the budget ended before the finals; give a longer --budget, and --resume";
+      won_.no_gain =
+          "the budget ended before the final measurements; raise --budget and add --resume";
     if (heuristic_ && !finalists_.empty()) {
       const Trial& best = last_.at(finalists_.begin()->second);
       won_.no_gain = tune::no_gain(best, heuristic_->ratio);

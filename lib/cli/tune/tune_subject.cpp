@@ -23,7 +23,8 @@ constexpr size_t kGuard = 4096;               // bytes before and after a tensor
 constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
 constexpr double kMostChecked = 4 << 20;      // most bytes that a checked problem may move
 constexpr size_t kMostRestored = 64 << 20;    // most bytes of an input to compare after a run
-constexpr double kMostInterpreted = 1 << 22;  // most bytes of the arguments of a kernel of --load
+constexpr double kMostInterpreted =
+    1 << 22;  // most bytes of the arguments of a kernel loaded with --load
 
 // Cache of correct outputs, as bytes. Most configurations round equally, and an output with cached
 // bytes need not be compared with the reference again.
@@ -72,8 +73,8 @@ class GuardedWorkspace {
 };
 
 std::string difference_text(const std::string& output, const Difference& d) {
-  return fmt::format("{}: {} of {} beyond {}; [{}] is {}, expected {}", output, d.beyond,
-                     d.elements, d.gate, d.first, d.got, d.expected);
+  return fmt::format("{}: {} of {} elements beyond the gate ({}); [{}] is {}, expected {}", output,
+                     d.beyond, d.elements, d.gate, d.first, d.got, d.expected);
 }
 
 //===-- Operations of the library ---------------------------------------------===//
@@ -169,7 +170,7 @@ void require_memory(const lib::ContextRef& context, const TuneProblems& problems
       kNothingFound,
       fmt::format("tune: {} of {} {} {} of memory at a time, {} has {} free of {}; tune {}smaller "
                   "problems (fewer "
-                  "rows), or end what else holds memory there",
+                  "rows), or end other processes that use memory of the device",
                   counted(static_cast<int64_t>(count), "problem", "problems"), problems.kernel,
                   count == 1 ? "takes" : "take", format_bytes(needed), device.name,
                   format_bytes(free), format_bytes(static_cast<double>(device.memory_bytes)),
@@ -282,8 +283,8 @@ class OpCandidate final : public TunedCandidate {
   static Fault result(CheckedProblem& problem, const GuardedWorkspace& workspace) {
     const OpInstance& instance = problem.instance;
     if (const std::string slot = instance.broken_guard(); !slot.empty())
-      return {Fate::guard, "it wrote outside of " + slot};
-    if (workspace.broken()) return {Fate::guard, "it wrote outside of the workspace"};
+      return {Fate::guard, "the kernel wrote outside of " + slot};
+    if (workspace.broken()) return {Fate::guard, "the kernel wrote outside of the workspace"};
     for (const OpInstance::Slot& slot : instance.slots()) {
       const bool written = slot.info && slot.info->direction != lib::Direction::in;
       if (!written) {
@@ -291,7 +292,7 @@ class OpCandidate final : public TunedCandidate {
         const size_t bytes = std::min(before.size(), kMostRestored);
         if (slot.info && read_only(instance, slot) &&
             instance.read(slot, bytes) != before.substr(0, bytes))
-          return {Fate::guard, fmt::format("it wrote to {}, which is an input", slot.name)};
+          return {Fate::guard, fmt::format("the kernel wrote to the input {}", slot.name)};
         continue;
       }
       const std::string bytes = instance.read(slot);
@@ -355,7 +356,7 @@ class OpSubject final : public TuneSubject {
   std::vector<std::unique_ptr<OpInstance>> problems_;
 };
 
-//===-- Kernels of --load -----------------------------------------------------===//
+//===-- Kernels loaded with --load --------------------------------------------===//
 
 class AuthorCandidate final : public TunedCandidate {
  public:
@@ -397,7 +398,7 @@ class AuthorCandidate final : public TunedCandidate {
  private:
   Fault result() const {
     if (const std::string name = checked_->broken_guard(); !name.empty())
-      return {Fate::guard, "it wrote outside of " + name};
+      return {Fate::guard, "the kernel wrote outside of " + name};
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
@@ -429,8 +430,8 @@ double bytes_of(const AuthorCall& call) {
   return bytes;
 }
 
-// Subject for a kernel of --load. Its reference is the kernel with its default configuration,
-// interpreted in float64.
+// Subject for a kernel loaded with --load. Its reference is the kernel with its default
+// configuration, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
   AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel,
@@ -443,9 +444,10 @@ class AuthorSubject final : public TuneSubject {
     if (call.bytes_moved() > kMostInterpreted)
       throw Failure(
           kUsage,
-          fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
-                      "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
-                      kernel.name(), call.bytes_moved()));
+          fmt::format(
+              "{} moves {:.0f} bytes, and the check in float64 takes at most {:.0f}; name a "
+              "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
+              kernel.name(), call.bytes_moved(), kMostInterpreted));
     double needed = bytes_of(call);
     for (const auto& settings : problems.settings)
       needed += bytes_of(AuthorCall(kernel, settings, {}, context->machine()));

@@ -50,8 +50,8 @@ struct TuneProblems {
       check_with;  // settings of the problem whose outputs are checked; empty: chosen automatically
 };
 
-// Makes the subject of a kernel of --load, or of an operation. Throws Failure (kUsage) for settings
-// that it does not accept.
+// Makes the subject of a kernel loaded with --load, or of an operation. Throws Failure (kUsage) for
+// settings that it does not accept.
 std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context,
                                                const AuthorKernels& authors,
                                                const TuneProblems& problems);

@@ -136,13 +136,15 @@ struct NothingToChoose : Failure {
 void check_problem(const lib::OpInfo& info, const OpInstance& instance, const Settings& settings) {
   for (const std::string& setting : settings) {
     if (setting.starts_with("config."))
-      throw Failure(
-          kUsage, fmt::format("tune: '{}' chooses what is to be searched; leave it out", setting));
+      throw Failure(kUsage,
+                    fmt::format("tune: '{}' fixes a field that tune searches; omit it", setting));
   }
   for (const char* letter : info.symbols) {
     if (instance.size(letter) == 0)
-      throw Failure(kUsage,
-                    fmt::format("tune: {}=0 leaves {} nothing to measure", letter, info.name));
+      throw Failure(
+          kUsage,
+          fmt::format("tune: expected {} above 0, got 0, with which {} has nothing to measure",
+                      letter, info.name));
   }
 }
 
@@ -160,8 +162,9 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
     throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
   const auto question = asked.all().at(instance.schedule(*plan));
   if (question->kernel() != which.kernel && is_op(question->kernel()))
-    throw NothingToChoose(kUsage, fmt::format("{} takes its schedule from {}; tune that",
-                                              which.kernel, question->kernel()));
+    throw NothingToChoose(kUsage,
+                          fmt::format("{} takes its schedule from {}; tune that operation instead",
+                                      which.kernel, question->kernel()));
   const Target target = context->machine();
   TuneTask task{.operation = which.kernel,
                 .kernel = question->kernel(),
@@ -200,9 +203,10 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
   if (choosable == 0)
     throw Failure(
         kUsage,
-        fmt::format("{} has no schedule to choose: give a field its choices, v(\"warps\", warps, "
-                    "powers_of_two(1, 16), Bits::row)",
-                    kernel.name()));
+        fmt::format(
+            "{} has no schedule to choose; give a field choices, such as v(\"warps\", warps, "
+            "powers_of_two(1, 16), Bits::row)",
+            kernel.name()));
   const Target target = compilers->context()->machine();
   const auto refusal = [&kernel, settings, target](const MetaValues& values) -> std::string {
     try {

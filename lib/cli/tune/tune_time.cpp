@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "lib/text/output.h"
 
@@ -19,7 +21,8 @@ TimedStop::TimedStop(const DeferredSignals& signals, tune::Deadline until)
     epoll_event event{.events = EPOLLIN, .data = {}};
     made = made && epoll_ctl(either_, EPOLL_CTL_ADD, descriptor, &event) == 0;
   }
-  if (!made) throw Failure(kNothingFound, "no timer can be made: too many open files");
+  if (!made)
+    throw Failure(kNothingFound, std::string("cannot create a timer: ") + std::strerror(errno));
   set(until);
 }
 

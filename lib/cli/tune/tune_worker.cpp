@@ -167,8 +167,8 @@ class Worker {
     return answer;
   }
 
-  // Returns the geometric mean over problems of the candidate's least time / the heuristic's least
-  // time. Least times are used because a busy machine only makes samples longer.
+  // Returns the geometric mean over problems of the candidate's least time / the heuristic's median
+  // time. A busy machine only makes samples longer, so the least time is a lower bound.
   double measure(TunedCandidate& candidate, int samples, Json* answer) {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;

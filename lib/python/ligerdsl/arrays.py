@@ -24,8 +24,8 @@ def _library(like):
     if (name in ("numpy", "torch")
         or "torch" in sys.modules and isinstance(like, sys.modules["torch"].Tensor)):
         return sys.modules["numpy" if name == "numpy" else "torch"]
-    raise TypeError(f"results are allocated for numpy and torch; for a {type(like).__name__} pass "
-                    "each result's array by name")
+    raise TypeError(f"expected numpy or torch arrays, got a {type(like).__name__}: results are "
+                    "allocated only with these libraries; pass each result's array by name")
 
 
 def empty(like, shape, dtype):

@@ -78,9 +78,9 @@ class _Library:
                                   "a table; export the kernels with LIGERDSL_EXPORT_KERNELS();")
         self.table = table.contents
         if self.table.version != AUTHOR_VERSION:
-            raise InvalidArgument(f"load: {path} is of version {self.table.version}, this package "
-                                  f"reads version {AUTHOR_VERSION}; build it with this library's "
-                                  "headers")
+            raise InvalidArgument(f"load: {path}: expected version {AUTHOR_VERSION} of the table "
+                                  f"of kernels, got {self.table.version}; build the file with this "
+                                  "library's headers")
         missing = [name for name in _REQUIRED if not self._has(name)]
         if missing:
             raise InvalidArgument(f"load: {path}: the table of kernels has no function "
@@ -139,8 +139,8 @@ _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64
 
 
 def _setting(value):
-    """Returns a field's value in the syntax of the author's library: a number, word or dtype
-    name."""
+    """Returns a field's value in the syntax of the author's library: a number, a string
+    or a dtype name."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (int, float, str)):
@@ -161,8 +161,8 @@ def _described(name, value):
         argument.number = value
         return argument, (name, value), None
     if isinstance(value, str):
-        raise InvalidArgument(f"'{name}' is no field of the kernel: expected an array or a number, "
-                              f"got {value!r}")
+        raise InvalidArgument(f"'{name}': expected an array or a number, because the kernel has no "
+                              f"field with this name; got {value!r}")
     kind, number, _, shape, strides = _bind.look(value)
     argument.rank = len(shape)
     argument.dims = (c.c_int64 * len(shape))(*shape)
@@ -194,7 +194,7 @@ class Kernel:
         described = [_described(name, value) for name, value in arguments.items()]
         devices = {device for _, _, device in described if device}
         if len(devices) != 1:
-            raise InvalidArgument(f"{self.name}: expected arrays of one device, got "
+            raise InvalidArgument(f"{self.name}: expected arrays on one device, got "
                                   f"{sorted(devices) or 'no array'}")
         device = devices.pop()
         key = (settings, device, tuple(key for _, key, _ in described))

@@ -25,7 +25,8 @@ def version():
 
 
 def calls(operation):
-    """Returns how often an operation ran in this process. `operation`: "rms_norm_forward"."""
+    """Returns how often an operation ran in this process. `operation`: its name, such as
+    "rms_norm_forward"."""
     return _bind.calls(operation)
 
 
@@ -41,7 +42,7 @@ def check(array):
 
 
 def doctor():
-    """Returns a text: which parts work on this machine, and why others do not."""
+    """Returns a text that lists which parts work on this machine, and why others do not."""
     lines = [f"ligerdsl   {build_info()}", f"library    {PATH}",
              f"python     {platform.python_version()} {sys.executable}"]
     torch = sys.modules.get("torch")

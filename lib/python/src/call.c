@@ -64,8 +64,10 @@ static int read_list(const Operation* op, const TensorArgument* argument, PyObje
 static int take_part(const Operation* op, const TensorArgument* argument, int index,
                      ligerdsl_tensor_t* tensor) {
   if (tensor->ndim < 1 || tensor->shape[0] <= index || !tensor->strides) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected part %i of a tensor, which has fewer",
-                 op->name, argument->name, index);
+    PyErr_Format(PyExc_ValueError,
+                 "%s: `%s`: expected a tensor with at least %i parts along its "
+                 "first dimension",
+                 op->name, argument->name, index + 1);
     return 0;
   }
   if (tensor->data)
@@ -88,8 +90,9 @@ static int read_tensor(const Operation* op, const TensorArgument* argument, PyOb
   ++call->n_tensors;
   if (hint && hint->part && !take_part(op, argument, hint->part - 1, &described->tensor)) return 0;
   if (argument->kind != BIND_IN && described->read_only) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: the array is read-only, and would be written",
-                 op->name, argument->name);
+    PyErr_Format(PyExc_ValueError,
+                 "%s: `%s`: the array is read-only, but the operation writes to it", op->name,
+                 argument->name);
     return 0;
   }
   const ligerdsl_tensor_t* pointer = &described->tensor;

@@ -224,7 +224,7 @@ static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* 
   const int index = dtype ? dtype_index(dtype) : -1;
   if (index >= 0) *out = ligerdsl_dtype_of(torch_dtypes[index].code);
   if (dtype && index < 0 && !PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError, "%s: `%s`: %S is not supported", where, name, dtype);
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: the dtype %S is not supported", where, name, dtype);
   Py_XDECREF(dtype);
   return index >= 0;
 }
@@ -270,13 +270,13 @@ static int read_attributes(PyObject* array, const char* where, const char* name,
 static int read_protocol_device(PyObject* array, const char* where, const char* name) {
   PyObject* device = PyObject_CallMethod(array, "__dlpack_device__", NULL);
   int ok = device && PyTuple_Check(device) && PyTuple_Size(device) == 2;
-  if (device && !ok) fail(PyExc_TypeError, where, name, "__dlpack_device__ gave no pair");
+  if (device && !ok) fail(PyExc_TypeError, where, name, "__dlpack_device__() must return a pair");
   const int64_t type = ok ? integer_of(PySequence_GetItem(device, 0), &ok) : 0;
   Py_XDECREF(device);
   if (!ok) return 0;
   if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
   return fail(PyExc_ValueError, where, name,
-              "arrays on a GPU must be torch.Tensors; this one is by __dlpack__ alone");
+              "on a GPU, expected a torch.Tensor, got an array that has only __dlpack__");
 }
 
 static PyObject* capsule_of(PyObject* array) {
@@ -311,7 +311,7 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
     const dlpack_versioned_t* managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (managed->version.major != 1) {
       Py_DECREF(capsule);
-      return fail(PyExc_BufferError, where, name, "a DLPack version other than 1");
+      return fail(PyExc_BufferError, where, name, "expected DLPack version 1, got another version");
     }
     out->tensor = managed->tensor;
     out->read_only = (managed->flags & DLPACK_READ_ONLY) != 0;
@@ -319,14 +319,14 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
     out->tensor = ((const dlpack_managed_t*)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
   } else {
     Py_DECREF(capsule);
-    return fail(PyExc_TypeError, where, name, "__dlpack__ gave no capsule of a tensor");
+    return fail(PyExc_TypeError, where, name, "__dlpack__() must return a capsule with a tensor");
   }
   out->owner = capsule;  // the release of `owner` frees the description
   const int32_t type = out->tensor.device.type;
   if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
   bind_release(out);
   return fail(PyExc_ValueError, where, name,
-              "__dlpack_device__ said that the array is on a CPU, and __dlpack__ did not");
+              "__dlpack_device__() reports a CPU, but __dlpack__() reports another device");
 }
 
 /* Fails for a tensor with a lazy negation, which the exchange API and data_ptr() do not report. */
@@ -336,7 +336,7 @@ static int refuse_negated(PyObject* array, const char* where, const char* name) 
   const int negated = answer != Py_False;
   Py_DECREF(answer);
   return negated ? fail(PyExc_ValueError, where, name,
-                        "a view whose sign torch has not changed in memory yet; call resolve_neg()")
+                        "a view that torch has not negated in memory yet; call resolve_neg()")
                  : 1;
 }
 
@@ -368,10 +368,10 @@ static int shorten(const char* where, const char* name) {
   PyObject* first = lines && PyList_Size(lines) > 0 ? PyList_GetItem(lines, 0) : NULL;  // borrowed
   PyErr_Clear();
   if (first)
-    PyErr_Format(PyExc_TypeError, "%s: `%s`: its library cannot describe it: %U", where, name,
-                 first);
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: the array's library cannot describe it: %U", where,
+                 name, first);
   else
-    fail(PyExc_TypeError, where, name, "its library cannot describe it");
+    fail(PyExc_TypeError, where, name, "the array's library cannot describe it");
   Py_XDECREF(lines);
   Py_XDECREF(text);
   Py_XDECREF(type);
@@ -392,8 +392,8 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
     default:
       PyErr_Format(
           PyExc_TypeError,
-          "%s: `%s`: a %R stands for other memory than its own; call torch.ops.ligerdsl.%s", where,
-          name, (PyObject*)kind->type, where);
+          "%s: `%s`: a %R does not hold its values in its own memory; call torch.ops.ligerdsl.%s",
+          where, name, (PyObject*)kind->type, where);
       return 0;
   }
 }
@@ -441,7 +441,8 @@ static int describe(PyObject* array, const char* where, const char* name, int is
   const int may_be_negated = out->from_torch && !is_new && kind.reading != READ_REFUSED;
   if (may_be_negated && !refuse_negated(array, where, name)) return 0;
   if (!fill(&kind, array, where, name, out)) {
-    if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
+    if (!PyErr_Occurred())
+      fail(PyExc_TypeError, where, name, "the array's library returned no description");
     if (out->from_torch && torch_explained) explain(array, where, name);
     return 0;
   }
@@ -452,7 +453,7 @@ static int describe(PyObject* array, const char* where, const char* name, int is
   if (out->tensor.data && (uintptr_t)out->tensor.data < LOWEST_ADDRESS) {
     bind_release(out);
     return fail(PyExc_ValueError, where, name,
-                "a view of storage that was given back; it has no memory any more");
+                "the tensor's storage was freed; pass a tensor that has memory");
   }
   if (out->tensor.device.type == DLPACK_CUDA_HOST)
     out->tensor.device = (ligerdsl_device_t){LIGERDSL_CPU, 0};
@@ -481,7 +482,7 @@ int bind_stream(const Described* described, ligerdsl_stream_t* stream) {
     void* current = NULL;
     if (described->exchange->current_stream(device.type, device.id, &current) != 0) {
       if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_RuntimeError, "the array's library gave no stream");
+        PyErr_SetString(PyExc_RuntimeError, "the array's library returned no stream");
       return 0;
     }
     *stream = current;

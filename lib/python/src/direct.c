@@ -414,7 +414,7 @@ static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved,
 static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   const Plan* plan = plan_of(Py_TYPE(ctx));
   if (!plan) {
-    PyErr_SetString(PyExc_RuntimeError, "apply: a node of no Function that the library knows");
+    PyErr_SetString(PyExc_RuntimeError, "apply: the node belongs to no Function of this library");
     return NULL;
   }
   int suitable = suits(plan, args, n);
@@ -633,7 +633,7 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
   if (!read_slots(bytes[2], sizes[2], &read.saved) ||
       !read_slots(bytes[3], sizes[3], &read.returned) ||
       !read_slots(bytes[4], sizes[4], &read.gradients) || !is_sound(&read)) {
-    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together",
+    PyErr_Format(PyExc_ValueError, "direct: %s, %s: the tensors of the plan are inconsistent",
                  forward_name, backward_name);
     return NULL;
   }

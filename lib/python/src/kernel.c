@@ -39,8 +39,8 @@ static PyObject* created(Kernel* kernel) {
       kernel->handle, kernel->parameters, sizeof kernel->parameters[0], &kernel->count);
   if (status != LIGERDSL_SUCCESS) return bind_raise(status);
   if (kernel->count > MAX_PARAMETERS) {
-    PyErr_Format(PyExc_ValueError, "a kernel of %zd arguments; at most %d are supported",
-                 (Py_ssize_t)kernel->count, MAX_PARAMETERS);
+    PyErr_Format(PyExc_ValueError, "expected a kernel with at most %d arguments, got %zd",
+                 MAX_PARAMETERS, (Py_ssize_t)kernel->count);
     return NULL;
   }
   return PyCapsule_New(kernel, KERNEL_CAPSULE, destroy);
@@ -104,7 +104,7 @@ static int read_argument(const ligerdsl_kernel_parameter_t* parameter, PyObject*
   if (*is_array) {
     if (!bind_describe(given, "kernel", parameter->name, described)) return 0;
     if (parameter->written && described->read_only) {
-      PyErr_Format(PyExc_ValueError, "`%s`: the array is read-only, and would be written",
+      PyErr_Format(PyExc_ValueError, "`%s`: the array is read-only, but the kernel writes to it",
                    parameter->name);
       bind_release(described);
       return 0;

@@ -9,7 +9,9 @@ static PyObject* make_error;
 static int find(void* handle, const char* name, void* out) {
   void* symbol = dlsym(handle, name);
   if (!symbol)
-    PyErr_Format(PyExc_ImportError, "the library has no function %s; it is of another version",
+    PyErr_Format(PyExc_ImportError,
+                 "the library has no function %s, so it is of another version; install the library "
+                 "and the package of one release",
                  name);
   *(void**)out = symbol;
   return symbol != NULL;
@@ -36,8 +38,10 @@ PyObject* bind_load(PyObject* self, PyObject* path) {
 #undef BIND_FIND
   const uint32_t version = found.ligerdsl_version();
   if (version / 100 != LIGERDSL_VERSION / 100) {
-    PyErr_Format(PyExc_ImportError, "%s is of version %u, the Python package of %u", file, version,
-                 LIGERDSL_VERSION);
+    PyErr_Format(
+        PyExc_ImportError,
+        "%s has version %u, but the Python package has version %u; install both from one release",
+        file, version, LIGERDSL_VERSION);
     return NULL;
   }
   for (int i = 0; i < bind_n_operations; ++i) {

@@ -198,8 +198,8 @@ def _makes_loss(model, given):
         model._ligerdsl_warned = True
         warnings.warn(
             f"ligerdsl: lm_head was replaced after the patch by {_describe_class(model.lm_head)}; "
-            "it makes its logits, and the loss is transformers'. Call ligerdsl.unpatch and "
-            "ligerdsl.patch for a loss by the library's cross_entropy",
+            "the new head computes its logits, and transformers computes the loss. To use the "
+            "library's cross_entropy, call ligerdsl.unpatch and then ligerdsl.patch",
             stacklevel=4)
     return False
 
@@ -333,8 +333,7 @@ def _reason_to_keep_logits(name, model):
     head_name = f"{name}.lm_head".lstrip(".")
     if head_of(type(model)) is None:
         return (head_name,
-                f"{_describe_class(model)} has a forward of its own, which is not known to do "
-                "without logits")
+                f"{_describe_class(model)} has its own forward, which may need the logits")
     layers = linear_layers(model.lm_head)
     if layers is None:
         return head_name, f"it is a {_describe_class(model.lm_head)}"
@@ -350,14 +349,15 @@ def patch_loss(name, model, loss, max_workspace_bytes, report):
     if model.loss_function is _loss:
         if loss == "flce":
             report.left.append((name or "model",
-                                "its loss_function is cross_entropy already, by apply_to; the head "
-                                "keeps its logits"))
+                                "apply_to has set its loss_function to cross_entropy already; the "
+                                "head keeps its logits"))
         return
     reason = _reason_to_keep_logits(name, model) if loss == "flce" else None
     if reason is not None:
         where, why = reason
         report.left.append((
-            where, f"{why}; it keeps its logits, and the model's loss_function is cross_entropy"))
+            where, f"{why}; the head keeps its logits, and the model's loss_function is "
+                   "cross_entropy"))
     if loss == "flce" and reason is None:
         for head in linear_layers(model.lm_head):
             give(head, "head")
@@ -385,8 +385,8 @@ def _report_unknown(model, report):
 
 def _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights):
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like "
-                        "take classes")
+        raise TypeError(f"patch: expected a model, got {model!r}; to patch classes, call "
+                        "apply_to_llama() or the function of another family")
     if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
         raise ValueError("patch: keep_attention: expected 'auto' or a number of layers, got "
                          f"{keep_attention!r}")

@@ -38,7 +38,7 @@ def _register_dispatched(registry):
         best = min(usable, key=lambda each: each.preference_rank)
         if operation not in handed_on:
             handed_on.add(operation)
-            warnings.warn(f"ligerdsl has no {operation}; Liger's {best.impl_name} is used",
+            warnings.warn(f"ligerdsl has no {operation}, so Liger's {best.impl_name} runs",
                           stacklevel=2)
         return best
 
@@ -119,9 +119,9 @@ def _naming(name, forward):
         except RuntimeError as error:
             if "active drivers" not in str(error):
                 raise
-            raise NotSupported(f"{name}: ligerdsl has no kernel for it, and Liger's own is a "
-                               "Triton kernel, which needs a GPU; expected tensors of a GPU, or a "
-                               "model that Liger has not patched with it") from error
+            raise NotSupported(f"{name}: ligerdsl has no such kernel, and Liger's own Triton "
+                               "kernel needs a GPU; pass tensors on a GPU, or a model that Liger "
+                               f"has not patched with {name}") from error
 
     return named
 

@@ -18,7 +18,8 @@ _NOTHING = -2**63  # a label that no row has
 
 def _only_default(name, given, default=None):
     if given != default:
-        raise NotSupported(f"ligerdsl's {name}: got an argument that it does not have: {given!r}")
+        raise NotSupported(f"ligerdsl's {name}: expected the default {default!r} of an argument "
+                           f"that this library does not support, got {given!r}")
 
 
 def _casting(mode):

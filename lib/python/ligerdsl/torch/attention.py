@@ -13,7 +13,8 @@ def _operation(bounds, direction, *tensors):
 
 
 class AttentionFunction(Function):
-    """Attention of batches, or of sequences if `bounds` holds the bounds of queries and keys."""
+    """Attention over a batch, or over concatenated sequences if `bounds` is given: the bounds of
+    their queries and of their keys."""
 
     @staticmethod
     def forward(ctx, q, k, v, sinks, numbers, *bounds):
@@ -59,8 +60,8 @@ def _numbers(name, causal, window, softcap, scale):
             raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for "
                              f"all, got {keys}")
     if scale == 0:  # in the descriptor, 0 means 1 / sqrt(head_dim)
-        raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), "
-                         f"got {scale}")
+        raise ValueError(f"{name}: scale: expected a number other than 0, or None for 1 / "
+                         f"sqrt(column), got {scale}")
     return {"causal": causal,
             "window_left": -1 if left is None else left,
             "window_right": -1 if right is None else right,

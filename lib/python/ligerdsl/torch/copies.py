@@ -33,9 +33,9 @@ def count(operation, name, tensor):
     if warns:
         warnings.warn(
             f"{operation}: `{name}` {list(tensor.shape)} with strides {list(tensor.stride())} was "
-            "copied, as the kernel takes rows that are contiguous and evenly strided; pass a "
-            "contiguous tensor to save the copy. Later copies of this operation are counted in "
-            "ligerdsl.torch.config.copies and do not warn.",
+            "copied, because the kernel takes only rows that are contiguous and evenly strided; "
+            "pass a contiguous tensor to avoid the copy. Later copies of this operation are "
+            "counted in ligerdsl.torch.config.copies and do not warn.",
             CopyWarning, stacklevel=2)
 
 

@@ -60,10 +60,10 @@ def _refuse_mixtures(tensors):
         return
     one, other = shards[0], others[0]
     raise NotSupported(
-        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with "
-        f"placements {one.placements} and a tensor of {list(other.shape)}. A parameter that FSDP "
-        "shards is whole inside its module's forward only: call the function there "
-        "(ligerdsl.patch computes a head's loss inside lm_head), or pass weight.full_tensor()")
+        f"expected only tensors or only DTensors, got both: a DTensor of {list(one.shape)} with "
+        f"placements {one.placements} and a tensor of {list(other.shape)}. FSDP gathers a "
+        "parameter only during its module's forward: call the function there (ligerdsl.patch "
+        "computes a head's loss inside lm_head), or pass weight.full_tensor()")
 
 
 def is_direct(*tensors):
@@ -89,9 +89,9 @@ def require_torch(arrays):
     for array in arrays:
         if array is not None and not isinstance(array, torch.Tensor):
             raise TypeError("expected a torch.Tensor, got a "
-                            f"{type(array).__module__}.{type(array).__qualname__}; "
-                            "torch.as_tensor() makes one of it, and ligerdsl.ops takes other "
-                            "arrays as they are")
+                            f"{type(array).__module__}.{type(array).__qualname__}; convert it with "
+                            "torch.as_tensor(), or call ligerdsl.ops, which takes arrays of other "
+                            "libraries")
 
 
 def device_type(tensor):
@@ -131,8 +131,7 @@ def call(function, *arguments, within=None):
 
 
 def choice(name, value, choices):
-    """Returns a word's number, or `value` itself if it is already one of the library's
-    enumerators."""
+    """Returns the enumerator that a string names, or `value` itself if it is an integer already."""
     if isinstance(value, str):
         try:
             return choices[value]
@@ -146,11 +145,11 @@ def choice(name, value, choices):
 
 
 def whole(name, value):
-    """Returns a whole number, of any library's type, as an int."""
+    """Returns an integer, of any library's type, as an int."""
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
+        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
 
 
 def require_tensors(operation, **tensors):
@@ -233,8 +232,8 @@ class SecondOrder(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one "
-                           "backward, without create_graph=True")
+        raise NotSupported(f"{ctx.name}: second derivatives are not supported; call backward once, "
+                           "without create_graph=True")
 
 
 class _UnpackedOnce:

@@ -30,8 +30,9 @@ def _spend(ctx, name):
     if is_compiling():
         return
     if not is_first_backward(ctx):
-        raise NotSupported(f"{name}: a second backward: its gradients were made in the forward, "
-                           "and the first one took them; call the forward again")
+        raise NotSupported(f"{name}: a second backward is not possible: the forward computed the "
+                           "gradients, and the first backward scaled them in place; call the "
+                           "forward again")
 
 
 def accumulated(parameter, d_parameter):

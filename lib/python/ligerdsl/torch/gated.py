@@ -22,8 +22,9 @@ def _overwriting(name, d_out, inputs, numbers):
 
 
 def _backward(ctx, name, d_out, in_place, numbers):
-    again = NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the "
-                         "gradients over the inputs, by an inplace operation; pass in_place=False")
+    again = NotSupported(f"{name}: a second backward is not possible with in_place=True: the first "
+                         "one wrote the gradients over the inputs, by an inplace operation; pass "
+                         "in_place=False")
     if getattr(ctx, "spent", None) is not None:
         raise again
     gate, up, gate_up = ctx.saved_tensors
@@ -90,7 +91,7 @@ def _halves(gate, up):
 
 
 def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=False):
-    """SiLU(gate) * up. If up is None, gate and up are the halves of the first tensor's last
+    """Returns SiLU(gate) * up. If up is None, gate and up are the halves of the first tensor's last
     dimension.
 
     in_place: backward overwrites gate and up with their gradients, so nothing else may use them."""
@@ -104,7 +105,7 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
 
 
 def geglu(gate, up=None, *, in_place=False):
-    """GELU(gate) * up with the tanh form of GELU. up, in_place: see swiglu."""
+    """Returns GELU(gate) * up with the tanh form of GELU. up, in_place: see swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         return call(GeGLUFunction, gate, up, gate_up, (in_place,),

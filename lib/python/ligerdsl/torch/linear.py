@@ -112,7 +112,7 @@ def _autocast_dtype(tensor):
 
 
 def linear(x, weight, bias=None, activation=None):
-    """activation(x weight^T + bias), like torch.nn.functional.linear.
+    """Returns activation(x weight^T + bias), like torch.nn.functional.linear.
 
     * x: [..., K], f32, f16 or bf16.
     * weight: [N, K], of x's dtype. The transpose of a weight stored by rows is not copied.
@@ -140,7 +140,7 @@ def linear(x, weight, bias=None, activation=None):
 
 
 def matmul(a, b):
-    """a b, with the shapes of torch.matmul.
+    """Returns a b, with the shapes of torch.matmul.
 
     a: [..., M, K] or [K]. b: [..., K, N] or [K]. Both have one dtype: f32, f16 or bf16. Leading
     dimensions are broadcast. Returns [..., M, N], without M or N if that operand has one dimension;

@@ -124,8 +124,9 @@ class CrossEntropyInPlaceFunction(Function):
         report_labels()
         d_logits, ctx.d_logits = ctx.d_logits, None
         if d_logits is None:
-            raise NotSupported("cross_entropy: a second backward: with in_place=True the first one "
-                               "took the gradient; pass in_place=False")
+            raise NotSupported("cross_entropy: a second backward is not possible with "
+                               "in_place=True: the first one used the gradient; pass "
+                               "in_place=False")
         if d_loss is None:
             return None, None, None, None, None
         arrays.scale(d_logits, gradient(d_loss, "scale"), per_row=ctx.per_row, out=d_logits)
@@ -136,7 +137,8 @@ def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduc
                   label_smoothing=0.0, lse_square_scale=0.0, softcap=None, temperature=None,
                   with_z_loss=False, with_accuracy=False, with_predictions=False,
                   with_entropy=False, in_place=False):
-    """Cross-entropy over the last dimension of logits; `labels` have its leading dimensions.
+    """Returns the cross-entropy over the last dimension of logits; `labels` have the leading
+    dimensions of logits.
 
     The loss is f32: a tensor, or a LossOutput if an extra result is requested. in_place: the
     forward overwrites the logits with the gradient, so nothing else may use them."""
@@ -198,18 +200,19 @@ def _divergence(name, input, target, labels, reduction, numbers):
 
 
 def kl_div(input, target, *, reduction="batchmean", log_target=False, eps=1e-10):
-    """Kullback-Leibler divergence of log-probabilities `input` from probabilities `target`."""
+    """Returns the Kullback-Leibler divergence of log-probabilities `input` from probabilities
+    `target`."""
     return _divergence("kl_div", input, target, None, reduction,
                        {"log_target": log_target, "eps": eps})
 
 
 def jsd(input, target, labels=None, *, beta=0.5, reduction="batchmean", ignore_index=-100):
-    """Generalised Jensen-Shannon divergence of two sets of log-probabilities. Rows whose label is
-    ignore_index do not count."""
+    """Returns the generalised Jensen-Shannon divergence of two sets of log-probabilities. Rows with
+    the label ignore_index do not count."""
     return _divergence("jsd", input, target, labels, reduction,
                        {"beta": beta, "ignore_index": ignore_index})
 
 
 def tvd(input, target, labels=None, *, reduction="batchmean", ignore_index=-100):
-    """Total variation distance of two sets of probabilities. labels: see jsd."""
+    """Returns the total variation distance of two sets of probabilities. labels: see jsd."""
     return _divergence("tvd", input, target, labels, reduction, {"ignore_index": ignore_index})

@@ -31,7 +31,7 @@ class GroupNormFunction(Function):
 
 
 def group_norm(x, num_groups, weight, bias=None, eps=1e-5):
-    """GroupNorm of x [batch, channel, ...]."""
+    """Returns GroupNorm of x [batch, channel, ...]."""
     require_torch((x, weight, bias))
     flat = x.flatten(2) if x.dim() > 3 else x.unsqueeze(-1) if x.dim() == 2 else x
     if wants_grad(x, weight, bias):
@@ -64,8 +64,8 @@ class PolyNormFunction(Function):
 
 
 def poly_norm(x, weight, bias, eps=1e-6):
-    """weight[0] * norm(x^3) + weight[1] * norm(x^2) + weight[2] * norm(x) + bias; bias has one
-    element."""
+    """Returns weight[0] * norm(x^3) + weight[1] * norm(x^2) + weight[2] * norm(x) + bias. bias has
+    one element."""
     if wants_grad(x, weight, bias):
         return call(PolyNormFunction, x, weight, bias, eps)
     return operations(x, weight, bias).poly_norm_forward(x, weight, bias, eps=eps)[0]
@@ -92,7 +92,7 @@ class DyTFunction(Function):
 
 
 def dyt(x, alpha, weight, bias=None):
-    """weight * tanh(alpha * x) + bias; alpha has one element."""
+    """Returns weight * tanh(alpha * x) + bias. alpha has one element."""
     if wants_grad(x, alpha, weight, bias):
         return call(DyTFunction, x, alpha, weight, bias)
     return operations(x, alpha, weight, bias).dyt_forward(x, alpha, weight, bias)
@@ -124,8 +124,8 @@ class ModulatedRMSNormFunction(Function):
 
 
 def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
-    """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]; row i of x's N rows uses row i
-    // (N / K)."""
+    """Returns rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]; row i of x's N rows
+    uses row i // (N / K)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight, scale, shift):
         return call(ModulatedRMSNormFunction, x, weight, scale, shift, eps, offset, casting)

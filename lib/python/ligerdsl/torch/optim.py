@@ -51,7 +51,7 @@ class AdamW(Optimizer):
                  master_weights=False, capturable=False):
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError("AdamW: expected lr, eps, weight_decay >= 0 and 0 <= betas < 1, got "
-                             f"{lr}, {eps}, {weight_decay}, {betas}")
+                             f"lr={lr}, eps={eps}, weight_decay={weight_decay}, betas={betas}")
         super().__init__(params,
                          {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                           "master_weights": master_weights, "capturable": capturable})
@@ -111,7 +111,7 @@ class AdamW(Optimizer):
         """Updates the parameters.
 
         clip_factor: factor of the gradients, a tensor of one element from global_norm().
-        skip: a tensor of one element; if it is not 0 (NaN is not), the step is skipped."""
+        skip: a tensor of one element; if it is not 0, or NaN, the step is skipped."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -161,15 +161,17 @@ class AdamW(Optimizer):
 
     def _update(self, parameter, number, clip_factor, skip):
         if parameter.grad.is_sparse:
-            raise ValueError("AdamW: sparse gradients are not supported")
+            raise ValueError("AdamW: sparse gradients are not supported; make them dense with "
+                             "to_dense()")
         group, state = self.param_groups[number], self.state[parameter]
         master = state.get("master")
         target = parameter if master is None else master
         tensors = [_flat(_like(t, target))
                    for t in (target, parameter.grad, state["exp_avg"], state["exp_avg_sq"])]
         if any(t is None for t in tensors):
-            raise ValueError("AdamW: a parameter whose memory has gaps is not supported; make it "
-                             "contiguous")
+            raise ValueError("AdamW: expected parameters without gaps in memory, got one of shape "
+                             f"{list(parameter.shape)} with strides {list(parameter.stride())}; "
+                             "make it contiguous")
         beta1, beta2 = group["betas"]
         numbers = {"beta1": beta1, "beta2": beta2, "eps": group["eps"],
                    "weight_decay": group["weight_decay"]}

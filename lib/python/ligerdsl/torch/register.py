@@ -18,10 +18,10 @@ def explained(tensor):
     if _wraps(tensor):
         return NO_TRANSFORMS
     if tensor.is_meta:
-        return ("expected a tensor with memory, got one of the meta device; give it memory with "
+        return ("expected a tensor with memory, got one on the meta device; give it memory with "
                 "to_empty(device=...) and load its values")
     if tensor.layout is not torch.strided:
-        return f"expected a dense tensor, got one of layout {tensor.layout}; call to_dense()"
+        return f"expected a dense tensor, got one with the layout {tensor.layout}; call to_dense()"
     return None
 
 

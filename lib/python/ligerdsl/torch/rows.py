@@ -1,5 +1,5 @@
-"""Row functions whose backward uses the forward's result or input: softmax, activations, dropout,
-..."""
+"""Row functions whose backward uses the forward's result or input, such as softmax, activations and
+dropout."""
 
 import torch
 from torch.autograd import Function
@@ -34,8 +34,8 @@ _direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y",
 
 
 def softmax(x, *, scale=1.0, causal=False):
-    """softmax(scale * x) over the last dimension. causal: the last two dimensions are queries and
-    keys; later keys are masked."""
+    """Returns softmax(scale * x) over the last dimension. causal: the last two dimensions are
+    queries and keys; later keys are masked."""
     if wants_grad(x):
         return call(SoftmaxFunction, x, (scale, causal), within=_direct_softmax)
     return operations(x).softmax_forward(x, scale=scale, causal=causal)
@@ -82,7 +82,8 @@ _direct_activation = direct(ActivationFunction, "x", "kind", "d_y",
 
 
 def activation(x, kind="gelu_tanh"):
-    """`kind`: "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared"."""
+    """Applies an activation to each element. `kind`: "gelu_tanh", "gelu_erf", "silu", "relu" or
+    "relu_squared"."""
     kind = choice("kind", kind, _ACTIVATIONS)
     if wants_grad(x):
         return call(ActivationFunction, x, (kind,), within=_direct_activation)

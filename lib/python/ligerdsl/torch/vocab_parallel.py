@@ -54,10 +54,11 @@ def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, i
 def merge_partials(partials):
     """Merges the statistics of shards into those of the whole vocabulary: [P, ..., C] to [..., C].
 
-    To use all-reduces instead, take the maximum M of the first statistic. Then sum second *
-    e^(first - M), third, fourth + fifth * (first - M), and fifth."""
+    To use all-reduces instead, take the maximum M of the first statistic. On each rank, d is first
+    - M, or 0 if first is -inf. Sum second * e^d, third, fourth + fifth * d, and fifth over the
+    ranks."""
     largest = partials[..., 0].amax(0)
-    # If all logits of a rank are -inf, its sum is 0 and must stay 0.
+    # If all logits of a rank are -inf, -inf - largest may be NaN. The rank's terms must stay 0.
     moved = torch.where(partials[..., 0] == -torch.inf, 0.0, partials[..., 0] - largest)
     sums = [(partials[..., 1] * moved.exp()).sum(0), partials[..., 2].sum(0)]
     if partials.shape[-1] == 5:
