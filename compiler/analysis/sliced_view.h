@@ -10,7 +10,7 @@ namespace ligerdsl::compiler {
 /// A view as a slice of a kernel's argument along one dimension, or as the whole argument.
 struct SlicedView {
   mlir::BlockArgument argument;  // null if sliced with a step or along several dimensions
-  int32_t dim = -1;                         // the sliced dimension; -1: whole argument
+  int32_t dim = -1;              // the sliced dimension; -1: whole argument
   llvm::SmallVector<tile::SliceOp> slices;  // slices that create the view, last slice first
 };
 SlicedView slicedView(mlir::Value view);

@@ -161,7 +161,7 @@ def test_relative_differences_of_gradients():
     assert fsdp.relative_differences(one, one) == (0.0, "a", 0.0)
     assert fsdp.relative_differences(one, one | {"b": torch.tensor([0.0, 25.0])}) == (
         1.0, "b", pytest.approx(13 / 12))
-    with pytest.raises(ValueError, match="other parameters"):
+    with pytest.raises(ValueError, match="different parameters"):
         fsdp.relative_differences(one, {"a": one["a"]})
     each = {"first_loss": 0.0, "first_gradients": 0.1}
     assert fsdp.too_far({"ligerdsl": each}, "bfloat16") == [

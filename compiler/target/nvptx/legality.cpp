@@ -25,24 +25,23 @@ bool isSupportedElement(Type type) {
 }  // namespace
 
 LogicalResult verifyLegality(ModuleOp module) {
-  WalkResult walk =
-      module.walk([](Operation* op) {
-        Dialect* dialect = op->getDialect();
-        if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
-          op->emitOpError("on ") << op->getOperand(0).getType()
-                                 << " has no GPU implementation; use other functions";
-          return WalkResult::interrupt();
-        }
-        if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect))
-          return WalkResult::advance();
-        for (Type type : op->getResultTypes())
-          if (!isSupportedElement(type)) {
-            op->emitOpError("returns ")
-                << type << ", which GPU kernels do not support; use f32, f16 or bf16";
-            return WalkResult::interrupt();
-          }
-        return WalkResult::advance();
-      });
+  WalkResult walk = module.walk([](Operation* op) {
+    Dialect* dialect = op->getDialect();
+    if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
+      op->emitOpError("on ") << op->getOperand(0).getType()
+                             << " has no GPU implementation; use other functions";
+      return WalkResult::interrupt();
+    }
+    if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect))
+      return WalkResult::advance();
+    for (Type type : op->getResultTypes())
+      if (!isSupportedElement(type)) {
+        op->emitOpError("returns ")
+            << type << ", which GPU kernels do not support; use f32, f16 or bf16";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
   return failure(walk.wasInterrupted());
 }
 

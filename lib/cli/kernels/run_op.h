@@ -17,7 +17,7 @@ struct RunOutput {
   DType type;
   std::vector<int64_t> shape;
   std::string bytes;
-  Difference difference;                     // largest difference of a checked call
+  Difference difference;  // largest difference of a checked call
   interpreter::AccessLog::Extent
       unwritten;  // unwritten elements of a checked kernel loaded with --load
 };

@@ -19,10 +19,10 @@ namespace {
 
 using tune::Fate;
 
-constexpr size_t kGuard = 4096;               // bytes before and after a tensor
-constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
-constexpr double kMostChecked = 4 << 20;      // most bytes that a checked problem may move
-constexpr size_t kMostRestored = 64 << 20;    // most bytes of an input to compare after a run
+constexpr size_t kGuard = 4096;             // bytes before and after a tensor
+constexpr uint8_t kNanByte = 0xff;          // this byte repeated is a NaN in every float type
+constexpr double kMostChecked = 4 << 20;    // most bytes that a checked problem may move
+constexpr size_t kMostRestored = 64 << 20;  // most bytes of an input to compare after a run
 constexpr double kMostInterpreted =
     1 << 22;  // most bytes of the arguments of a kernel loaded with --load
 

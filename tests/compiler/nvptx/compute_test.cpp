@@ -37,9 +37,8 @@ auto rowSoftmax(DType type, int64_t width) {
 TEST(NvptxCompute, RmsNormUsesWideInstructions) {
   PtxKernel kernel(rmsNorm(bf16, 4096));
   EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 4) << kernel.ptx;
-  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4)
-      << "the loads of the weight have no L2 policy\n"
-      << kernel.ptx;
+  EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4) << "the loads of the weight have no L2 policy\n"
+                                                 << kernel.ptx;
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
