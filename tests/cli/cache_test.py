@@ -157,7 +157,8 @@ def files_of_descriptions():
                            "sm_100a", "--ptx", "8.7")
     targets = [kernel["target"] for line in report["lines"] for kernel in line["kernels"]]
     expect(targets == 2 * ["sm_80, PTX 8.7"] + 2 * ["sm_100a, PTX 8.7"], targets)
-    for text, words in (("", ["no description"]), ("[]", ["no description"]), ("{", [":1", "JSON"]),
+    for text, words in (("", ["one or more descriptions"]), ("[]", ["one or more descriptions"]),
+                        ("{", [":1", "JSON"]),
                         ("[1]", ["element 1", '"operation"']),
                         ('{"dtype": "f32"}', [":1", '"operation"']),
                         ('{"operation": "nonsense"}', [":1", "nonsense", "ligerdsl list"]),

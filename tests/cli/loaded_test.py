@@ -303,7 +303,8 @@ def kernels_of_a_target():
     expect(code == 0 and "1.00 KiB" in output, f"exit {code}\n{output}{errors}")
     code, output, errors = command("bench", "for_target", "y=4x128", "--list",
                                    LIGERDSL_CPU="x86-64-v2")
-    expect(code == 2 and "expected 64 in dimension 1" in errors, f"exit {code}\n{output}{errors}")
+    expect(code == 2 and "expected the size 64 in dimension 1" in errors,
+           f"exit {code}\n{output}{errors}")
     for target, width in (("sm_90a", 2048), ("sm_120", 1536)):
         says(f"compile for_target --target {target} --emit program", 0, [f"f32[?, {width}]"])
 

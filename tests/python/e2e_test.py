@@ -165,7 +165,8 @@ def test_relative_differences_of_gradients():
         fsdp.relative_differences(one, {"a": one["a"]})
     each = {"first_loss": 0.0, "first_gradients": 0.1}
     assert fsdp.too_far({"ligerdsl": each}, "bfloat16") == [
-        "ligerdsl: first_gradients: expected at most 2e-02 from one GPU's, got 1.00e-01"]
+        "ligerdsl: first_gradients: relative difference from one GPU: expected at most 2e-02, "
+        "got 1.00e-01"]
     assert (fsdp.too_far({"ligerdsl": each | {"first_gradients": float("nan")}}, "float32")
             and not fsdp.too_far({"hf": each | {"first_gradients": 1e-3}}, "bfloat16"))
 

@@ -46,7 +46,7 @@ def x(*shape):
     (lambda: lt.jsd(x(2, 4), x(2, 4).requires_grad_()), ligerdsl.NotSupported,
      "target has no gradient"),
     (lambda: lt.attention(*[x(1, 4, 2, 8)] * 3, scale=0.0), ValueError,
-     "scale: expected a number above 0"),
+     "scale: expected a number other than 0"),
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 6])),
      ligerdsl.InvalidArgument, "`offsets`: expected 4 elements"),
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 3), torch.tensor([0, 2, 2, 6])),
