@@ -74,7 +74,7 @@ class Unroller {
     if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
       missed(loop, RemarkId::unrolled_step_too_large)
           << "not unrolled by " << copies << ": the unrolled step, " << copies << " times " << *step
-          << ", overflows the " << type << " counter";
+          << ", overflows the i" << type.getIntOrFloatBitWidth() << " counter";
       return;
     }
     const Bounds bounds = findBounds();

@@ -129,7 +129,7 @@ func.func @few_iterations() {
 // CHECK: step %c1073741824_i32
 func.func @refused(%lo: i32, %hi: i32) {
   %step = arith.constant 1073741824 : i32
-  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: the unrolled step, 2 times 1073741824, overflows the 'i32' counter [unrolled-step-too-large]}}
+  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: the unrolled step, 2 times 1073741824, overflows the i32 counter [unrolled-step-too-large]}}
   scf.for %i = %lo to %hi step %step : i32 {
     tile.print "i" %i : i32
   } {tile.unroll = 2 : i64}
