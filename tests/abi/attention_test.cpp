@@ -7,7 +7,7 @@
 
 #include "execute.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::attention_test {
 namespace {
 
 // Queries, keys and values of each token in one row, as a fused projection writes them.
@@ -366,4 +366,4 @@ TEST_F(Execute, AttentionAcceptsEmptyBatch) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::attention_test

@@ -11,7 +11,7 @@
 #include "support.h"
 #include "tests/runtime/fake_cuda.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::capture_test {
 namespace {
 
 // A static initialiser sets the variable, because the library reads its environment only once.
@@ -341,4 +341,4 @@ TEST_F(Capture, LinearJsd) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::capture_test

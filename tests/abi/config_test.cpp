@@ -14,7 +14,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::config_test {
 namespace {
 
 ligerdsl_context_config_t fresh_config(uint32_t flags = 0) {
@@ -412,4 +412,4 @@ TEST(Config, NoJitLoadsFromItsCacheFolder) {
 #endif  // WITH_COMPILER
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::config_test

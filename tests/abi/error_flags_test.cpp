@@ -11,7 +11,7 @@
 #include "kernels/embedding/embedding.h"
 #include "lib/abi/op_info.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::error_flags_test {
 namespace {
 
 // Sets the error flag as a kernel of the operation does for `row`.
@@ -96,4 +96,4 @@ TEST(ErrorFlags, AreAlignedForKernels) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::error_flags_test

@@ -6,7 +6,7 @@
 
 #include "execute.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::execute_kernels_test {
 namespace {
 
 // Author kernel: out = x * factor.
@@ -269,4 +269,4 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::execute_kernels_test

@@ -4,7 +4,7 @@
 #include "execute.h"
 #include "tests/support/half.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::execute_losses_test {
 namespace {
 
 // Labels are a column of a table, then a 2-D view whose dimensions merge into one stride.
@@ -231,4 +231,4 @@ TEST_F(Execute, CountsOfTargets) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::execute_losses_test

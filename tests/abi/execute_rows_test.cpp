@@ -4,7 +4,7 @@
 
 #include "execute.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::execute_rows_test {
 namespace {
 
 // In the one-call form, causal softmax reads the number of queries from the second-to-last
@@ -339,4 +339,4 @@ TEST_F(Execute, DropoutBackwardDrawsTheForwardMask) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::execute_rows_test

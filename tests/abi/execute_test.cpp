@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::execute_test {
 namespace {
 
 VectorAddArgs add_args(Owned& a, Owned& b, Owned& out) {
@@ -374,4 +374,4 @@ TEST_F(Execute, NormRefusesAWorkspaceOverItsTensors) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::execute_test

@@ -3,7 +3,7 @@
 
 #include "execute.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::execute_vocab_parallel_test {
 namespace {
 
 // Two shards of a five-class vocabulary with equal logits, as columns of one tensor. The second
@@ -157,4 +157,4 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::execute_vocab_parallel_test

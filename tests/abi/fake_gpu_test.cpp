@@ -14,7 +14,7 @@
 #include "support.h"
 #include "tests/runtime/fake_cuda.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fake_gpu_test {
 namespace {
 
 // A static initialiser sets the variables, because the library reads its environment only once. The
@@ -440,4 +440,4 @@ TEST_F(FakeGpu, AnyDriverCallMayFail) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fake_gpu_test

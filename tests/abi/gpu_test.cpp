@@ -10,7 +10,7 @@
 #include "ligerdsl/dsl.h"
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::gpu_test {
 namespace {
 
 // Driver functions that a caller of the library would use itself.
@@ -260,4 +260,4 @@ TEST_F(Gpu, HostTensorsAreRefused) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::gpu_test

@@ -8,7 +8,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::handles_test {
 namespace {
 
 TEST(Handles, NamesAndVersion) {
@@ -211,4 +211,4 @@ TEST(Handles, GarbageProgram) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::handles_test

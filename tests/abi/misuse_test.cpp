@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::misuse_test {
 namespace {
 
 // A valid call of rms_norm_forward, for tests to break.
@@ -492,4 +492,4 @@ TEST_F(Misuse, KernelOptions) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::misuse_test

@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::norms_test {
 namespace {
 
 class Norms : public testing::Test {
@@ -487,4 +487,4 @@ TEST_F(Norms, GroupNorm) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::norms_test

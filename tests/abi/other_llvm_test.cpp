@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::other_llvm_test {
 namespace {
 
 void load_other_llvm() {
@@ -46,4 +46,4 @@ TEST(OtherLlvm, LoadedAfter) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::other_llvm_test

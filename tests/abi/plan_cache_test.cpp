@@ -10,7 +10,7 @@
 
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::plan_cache_test {
 namespace {
 
 // A plan pointer that is compared but never dereferenced.
@@ -120,4 +120,4 @@ TEST(PlanCache, PlanOfRememberedCallStays) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::plan_cache_test

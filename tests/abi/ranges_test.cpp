@@ -5,7 +5,7 @@
 
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::ranges_test {
 namespace {
 
 using lib::FieldType;
@@ -145,4 +145,4 @@ TEST(Ranges, AdamWRangesAreAsDocumented) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::ranges_test

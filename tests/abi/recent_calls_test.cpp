@@ -11,7 +11,7 @@
 #include "lib/abi/structs.h"
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::recent_calls_test {
 namespace {
 
 struct Answer {
@@ -209,4 +209,4 @@ TEST(RecentCallsOfAThread, HoldSixteenCalls) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::recent_calls_test

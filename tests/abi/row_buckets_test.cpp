@@ -11,7 +11,7 @@
 #include "op_table.h"
 #include "program/serialize.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::row_buckets_test {
 namespace {
 
 using lib::OperationPlan;
@@ -173,4 +173,4 @@ TEST_F(RowBuckets, AreInOrderAndFew) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::row_buckets_test

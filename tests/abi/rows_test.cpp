@@ -4,7 +4,7 @@
 
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::rows_test {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -148,4 +148,4 @@ TEST(Rows, DescriptionAloneMayBeTooLarge) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::rows_test

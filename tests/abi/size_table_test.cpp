@@ -4,7 +4,7 @@
 
 #include "ligerdsl/dsl.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::size_table_test {
 namespace {
 
 using lib::SizeTable;
@@ -63,4 +63,4 @@ TEST(SizeTable, HasLimitedCapacity) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::size_table_test

@@ -16,7 +16,7 @@
 
 extern char** environ;
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::sticky_test {
 namespace {
 
 // A user's kernels that fail: by a trap, a write to an unmapped address, or a misaligned access.
@@ -157,4 +157,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Sticky,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::sticky_test

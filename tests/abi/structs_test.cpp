@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::structs_test {
 namespace {
 
 class Structs : public testing::Test {
@@ -92,4 +92,4 @@ TEST_F(Structs, BadContextValues) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::structs_test

@@ -5,7 +5,7 @@
 #include "lib/instance/op_defaults.h"
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::tensors_test {
 namespace {
 
 using lib::Direction;
@@ -175,4 +175,4 @@ INSTANTIATE_TEST_SUITE_P(Table, Tensors, testing::ValuesIn(names_of_table()),
                          [](const auto& row) { return row.param; });
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::tensors_test

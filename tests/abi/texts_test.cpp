@@ -2,7 +2,7 @@
 // anything that does not apply to the call.
 #include "table_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::texts_test {
 namespace {
 
 class Texts : public testing::Test {
@@ -243,4 +243,4 @@ TEST_F(Texts, TensorListsAreChecked) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::texts_test

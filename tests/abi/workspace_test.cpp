@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::workspace_test {
 namespace {
 
 constexpr int64_t kRows = 16, kCols = 64;
@@ -146,4 +146,4 @@ TEST(Calls, UnknownOperationIsAnError) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::workspace_test

@@ -9,7 +9,7 @@
 #include "tests/every_op/far.h"
 #include "tests/every_op/op_run.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::distant_rows_test {
 namespace {
 
 using Slot = cli::OpInstance::Slot;
@@ -239,4 +239,4 @@ TEST_F(LargeTable, EmbeddingBackward) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::distant_rows_test

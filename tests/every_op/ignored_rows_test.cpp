@@ -11,7 +11,7 @@
 #include "ligerdsl/dtype.h"
 #include "tests/every_op/op_run.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::ignored_rows_test {
 namespace {
 
 using Slot = cli::OpInstance::Slot;
@@ -219,4 +219,4 @@ TEST(IgnoredRowsCases, CoverEveryOperationWithIgnoreIndex) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::ignored_rows_test

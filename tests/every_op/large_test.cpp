@@ -9,7 +9,7 @@
 
 #include "tests/every_op/large_run.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::large_test {
 namespace {
 
 constexpr int64_t kFew = 1 << 14;
@@ -131,4 +131,4 @@ TEST(LargeCases, WrongSumsAreFound) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::large_test

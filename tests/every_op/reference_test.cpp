@@ -10,7 +10,7 @@
 
 #include "lib/abi/op_info.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::reference_test {
 namespace {
 
 TEST(EveryOp, HasAFloat64Reference) {
@@ -26,4 +26,4 @@ TEST(References, UnknownOperationHasNone) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::reference_test

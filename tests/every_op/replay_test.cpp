@@ -6,7 +6,7 @@
 
 #include "tests/every_op/op_run.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::replay_test {
 namespace {
 
 // Makes a CUDA context current for the driver calls of the test, because the library leaves the
@@ -98,4 +98,4 @@ TEST(Cases, CoverEveryOperation) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::replay_test

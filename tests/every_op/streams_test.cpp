@@ -10,7 +10,7 @@
 
 #include "tests/every_op/op_run.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::streams_test {
 namespace {
 
 enum class Mode { own_streams, legacy_stream, per_thread_stream, two_contexts };
@@ -172,4 +172,4 @@ INSTANTIATE_TEST_SUITE_P(, Streams,
                          mode_name);
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::streams_test

@@ -2,7 +2,7 @@
 // place. A tile keeps its value even if a store overwrites its memory.
 #include "cpu_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::aliasing_test {
 namespace {
 
 // Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32. Output i may overwrite
@@ -192,4 +192,4 @@ TEST(CpuAliasing, CopyIsARemark) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::aliasing_test

@@ -3,7 +3,7 @@
 
 #include "cpu_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::basic_test {
 namespace {
 
 void vectorAdd(KernelBuilder& k) {
@@ -152,4 +152,4 @@ TEST(CpuBasic, StagesShareTheArena) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::basic_test

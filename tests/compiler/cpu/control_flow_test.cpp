@@ -4,7 +4,7 @@
 
 #include "oracle.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::control_flow_test {
 namespace {
 
 const std::vector<program::CompileOptions> kBoth = {{}, distinct(3)};
@@ -228,4 +228,4 @@ TEST(CpuControlFlow, CarriesScalarsOfEveryType) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::control_flow_test

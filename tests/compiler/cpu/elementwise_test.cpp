@@ -1,7 +1,7 @@
 // Tests elementwise ops and conversions for every data type, on ragged tiles.
 #include "oracle.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::elementwise_test {
 namespace {
 
 constexpr int64_t kBlock = 64, kCount = 3 * kBlock + 21;
@@ -276,4 +276,4 @@ TEST(CpuElementwise, ConvertsAndMovesFp8) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::elementwise_test

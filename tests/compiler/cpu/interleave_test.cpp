@@ -4,7 +4,7 @@
 
 #include "oracle.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::interleave_test {
 namespace {
 
 Tile four(const Tile& a, const Tile& b, const Tile& c, const Tile& d) {
@@ -134,4 +134,4 @@ TEST(CpuInterleave, WordsInWideLanesMatchTheInterpreter) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::interleave_test

@@ -5,7 +5,7 @@
 
 #include "cpu_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::lines_test {
 namespace {
 
 constexpr int64_t kRows = 7;
@@ -151,4 +151,4 @@ TEST(CpuLines, OnlyNonTemporalStoresAreFenced) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::lines_test

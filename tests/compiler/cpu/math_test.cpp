@@ -4,7 +4,7 @@
 
 #include "cpu_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::math_test {
 namespace {
 
 constexpr uint32_t kStride = 4093;
@@ -308,4 +308,4 @@ TEST(CpuMath, BoundedFunctionsAreAccurate) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::math_test

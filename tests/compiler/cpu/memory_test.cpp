@@ -7,7 +7,7 @@
 
 #include "oracle.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::memory_test {
 namespace {
 
 TEST(CpuMemory, PartitionsHandleTheEdges) {
@@ -446,4 +446,4 @@ TEST(CpuMemory, PrintsFp8AsNumbers) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::memory_test

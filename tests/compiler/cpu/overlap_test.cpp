@@ -6,7 +6,7 @@
 #include "oracle.h"
 #include "program/print.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::overlap_test {
 namespace {
 
 constexpr int64_t kRows = 16, kColumns = 32, kShift = 5;
@@ -186,4 +186,4 @@ TEST(CpuOverlap, LoadsAndStoresKeepTheirOrder) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::overlap_test

@@ -6,7 +6,7 @@
 #include "tests/dsl/random_program.h"
 #include "tests/support/fp8.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::random_test {
 namespace {
 
 constexpr int64_t kRows = 9, kColumns = 37, kStride = 40;
@@ -93,4 +93,4 @@ TEST(CpuRandom, ProgramsMatchTheInterpreter) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::random_test

@@ -1,7 +1,7 @@
 // Tests reductions, scans and shape ops along every axis of tiles with odd and even shapes.
 #include "oracle.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::reduce_test {
 namespace {
 
 const std::vector<Shape> kShapes = {{1},     {3},       {16},       {40},      {320},
@@ -335,4 +335,4 @@ TEST(CpuShape, ReshapesPermutesExpandsAndBroadcasts) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::reduce_test

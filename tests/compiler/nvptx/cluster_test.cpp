@@ -2,7 +2,7 @@
 // ptx-cluster4 test their results on the emulator.
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::cluster_test {
 namespace {
 
 constexpr int64_t kWidth = 32768;
@@ -92,4 +92,4 @@ TEST(NvptxClusters, LanesSendResultsOfAtomicsToDifferentCtas) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::cluster_test

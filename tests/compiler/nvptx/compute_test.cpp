@@ -1,7 +1,7 @@
 // Tests the instructions of casts, math, reductions and scans, and whole kernels.
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::compute_test {
 namespace {
 
 auto rmsNorm(DType type, int64_t width) {
@@ -366,4 +366,4 @@ TEST(NvptxCompute, ShapeOpsMoveTilesBetweenLayouts) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::compute_test

@@ -7,7 +7,7 @@
 #include "program/gpu_arch.h"
 #include "step_options.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::config_space_test {
 namespace {
 
 constexpr int kNewestPtx = 90;
@@ -96,4 +96,4 @@ TEST(ConfigLimits, RejectedClustersDoNotCompile) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::config_space_test

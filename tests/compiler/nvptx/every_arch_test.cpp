@@ -5,7 +5,7 @@
 #include "program/gpu_arch.h"
 #include "step_options.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::every_arch_test {
 namespace {
 
 constexpr int kNewestPtx = 90;
@@ -107,4 +107,4 @@ TEST(EveryArchOnce, MinCtasPerSmIsCappedByTheSm) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::every_arch_test

@@ -9,7 +9,7 @@
 #include "kernels/core/launch.h"
 #include "step_options.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::matmul_kernels_test {
 namespace {
 
 using Settings = std::vector<std::pair<const char*, std::vector<const char*>>>;
@@ -221,4 +221,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.kernel; });
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::matmul_kernels_test

@@ -5,7 +5,7 @@
 
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::matmul_loops_test {
 namespace {
 
 // An iteration starts two wgmma, and processes the first result while the second is in flight.
@@ -262,4 +262,4 @@ TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::matmul_loops_test

@@ -1,7 +1,7 @@
 // Tests the width and masks of memory accesses, and which thread owns a replicated element.
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::memory_test {
 namespace {
 
 auto vectorAdd(DType type, int64_t block = 1024) {
@@ -168,4 +168,4 @@ TEST(NvptxMemory, AtomicsUseNativeInstructions) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::memory_test

@@ -7,7 +7,7 @@
 #include "program/gpu_arch.h"
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::pipeline_test {
 namespace {
 
 void sumOfRows(KernelBuilder& k) {
@@ -503,4 +503,4 @@ TEST(NvptxPipeline, ErrorNamesTheAllowedOptions) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::pipeline_test

@@ -6,7 +6,7 @@
 
 #include "ptx_kernel.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::remarks_test {
 namespace {
 
 using program::RemarkId;
@@ -319,4 +319,4 @@ TEST(AssumeDivisible, EnablesVectors) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::remarks_test

@@ -14,7 +14,7 @@
 #include "kernels/core/launch.h"
 #include "step_options.h"
 
-namespace ligerdsl::testing {
+namespace ligerdsl::testing::row_kernels_test {
 namespace {
 
 const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
@@ -183,4 +183,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace ligerdsl::testing
+}  // namespace ligerdsl::testing::row_kernels_test

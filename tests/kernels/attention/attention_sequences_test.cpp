@@ -7,7 +7,7 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::attention_sequences_test {
 namespace {
 
 using kernels::AttentionOptions;
@@ -451,4 +451,4 @@ TEST(AttentionSequences, SameBitsAtEveryCall) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::attention_sequences_test

@@ -6,7 +6,7 @@
 #include "kernels/attention/attention_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::attention_test {
 namespace {
 
 using kernels::AttentionOptions;
@@ -550,4 +550,4 @@ TEST(Attention, SeparateKeyAndValueGradients) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::attention_test

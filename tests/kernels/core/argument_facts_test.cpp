@@ -13,7 +13,7 @@
 #include "kernels/norm/poly_norm.h"
 #include "kernels/norm/rms_norm.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::argument_facts_test {
 namespace {
 
 using kernels::Variant;
@@ -335,4 +335,4 @@ TEST(ArgumentFacts, IsAligned) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::argument_facts_test

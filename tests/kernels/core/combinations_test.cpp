@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::combinations_test {
 namespace {
 
 TEST(Combinations, EveryIndexOfEveryList) {
@@ -56,4 +56,4 @@ TEST(Combinations, ValuesOfLists) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::combinations_test

@@ -5,7 +5,7 @@
 #include "ligerdsl/dsl.h"
 #include "program/serialize.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::compile_options_test {
 namespace {
 
 using kernels::ArgPromise;
@@ -75,4 +75,4 @@ TEST(LaunchCompileOptions, PromisedSizesAreFacts) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::compile_options_test

@@ -11,7 +11,7 @@
 #include "kernels/norm/rms_norm.h"
 #include "program/serialize.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::config_test {
 namespace {
 
 using kernels::CatalogEntry;
@@ -218,4 +218,4 @@ TEST(Configs, CostCountsInputAndOutputBytes) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::config_test

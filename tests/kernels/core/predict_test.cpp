@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::predict_test {
 namespace {
 
 using analysis::Work;
@@ -150,4 +150,4 @@ TEST(Predict, RatesOfDevices) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::predict_test

@@ -16,7 +16,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::reference_test {
 namespace {
 
 double dot(const Values& a, const Values& b) {
@@ -513,4 +513,4 @@ TEST(Half, RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::reference_test

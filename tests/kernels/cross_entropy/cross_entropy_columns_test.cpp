@@ -7,7 +7,7 @@
 #include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cross_entropy_columns_test {
 namespace {
 
 using kernels::CrossEntropyOptions;
@@ -175,4 +175,4 @@ TEST(CrossEntropyColumns, BlocksOfManyTiles) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cross_entropy_columns_test

@@ -1,7 +1,7 @@
 // Tests labels, ignored rows, infinite and NaN logits, and ties.
 #include "tests/kernels/cross_entropy/cross_entropy_trial.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cross_entropy_labels_test {
 namespace {
 
 using kernels::CrossEntropyOptions;
@@ -172,4 +172,4 @@ TEST(CrossEntropy, NoRows) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cross_entropy_labels_test

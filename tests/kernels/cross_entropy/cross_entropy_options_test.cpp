@@ -2,7 +2,7 @@
 // outputs.
 #include "tests/kernels/cross_entropy/cross_entropy_trial.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cross_entropy_options_test {
 namespace {
 
 using kernels::CrossEntropyOptions;
@@ -255,4 +255,4 @@ TEST(CrossEntropy, InPlaceIsBitEqual) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cross_entropy_options_test

@@ -1,7 +1,7 @@
 // Tests widths, numbers of rows, and the schedules that run them.
 #include "tests/kernels/cross_entropy/cross_entropy_trial.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cross_entropy_test {
 namespace {
 
 using kernels::CrossEntropyOptions;
@@ -278,4 +278,4 @@ TEST(CrossEntropy, LossesOfTilesOfRows) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cross_entropy_test

@@ -4,7 +4,7 @@
 #include "kernels/cross_entropy/target_counts_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::target_counts_test {
 namespace {
 
 void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType label_type,
@@ -85,4 +85,4 @@ TEST(TargetCounts, NothingCounts) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::target_counts_test

@@ -7,7 +7,7 @@
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::vocab_parallel_cross_entropy_test {
 namespace {
 
 double exact(double value) {
@@ -443,4 +443,4 @@ TEST(VocabParallelCrossEntropy, NoRows) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::vocab_parallel_cross_entropy_test

@@ -6,7 +6,7 @@
 #include "kernels/divergence/divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::divergence_test {
 namespace {
 
 using kernels::Divergence;
@@ -329,4 +329,4 @@ TEST(Divergence, AlignedRowsTakeVectors) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::divergence_test

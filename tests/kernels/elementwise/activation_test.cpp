@@ -5,7 +5,7 @@
 #include "kernels/elementwise/activation_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::activation_test {
 namespace {
 
 using kernels::Activation;
@@ -185,4 +185,4 @@ TEST(Activation, GeluErfEverywhere) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::activation_test

@@ -5,7 +5,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::bias_add_test {
 namespace {
 
 struct Trial {
@@ -127,4 +127,4 @@ TEST(BiasAdd, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::bias_add_test

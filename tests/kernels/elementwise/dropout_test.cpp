@@ -6,7 +6,7 @@
 #include "kernels/elementwise/dropout_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dropout_test {
 namespace {
 
 // Computes the threshold from p like the library's host code.
@@ -205,4 +205,4 @@ TEST(Dropout, DropsTheRequestedFraction) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dropout_test

@@ -3,7 +3,7 @@
 #include "kernels/elementwise/gated_activation_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::gated_activation_test {
 namespace {
 
 using kernels::Activation;
@@ -159,4 +159,4 @@ TEST(Geglu, GradientRoundsWherePyTorchDoes) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::gated_activation_test

@@ -3,7 +3,7 @@
 
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::scale_rows_test {
 namespace {
 
 struct Trial {
@@ -83,4 +83,4 @@ TEST(ScaleRows, OneZeroAndInfinity) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::scale_rows_test

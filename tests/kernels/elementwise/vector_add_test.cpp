@@ -2,7 +2,7 @@
 
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::vector_add_test {
 namespace {
 
 TEST(VectorAdd, AgreesWithFloat64) {
@@ -59,4 +59,4 @@ TEST(VectorAdd, AddressesInsideVectors) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::vector_add_test

@@ -4,7 +4,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::embedding_test {
 namespace {
 
 // Returns the reference's gradient of a table with `rows` rows.
@@ -435,4 +435,4 @@ TEST(Embedding, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::embedding_test

@@ -7,7 +7,7 @@
 #include "kernels/fused_linear/logit_divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::logit_divergence_test {
 namespace {
 
 using kernels::Divergence;
@@ -248,4 +248,4 @@ TEST(LogitDivergence, NothingCounts) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::logit_divergence_test

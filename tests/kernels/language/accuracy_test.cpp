@@ -12,7 +12,7 @@
 #include "program/op_info.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::accuracy_test {
 namespace {
 
 using kernels::Step;
@@ -267,4 +267,4 @@ TEST(AccuracyCases, ErrorsBeyondTheBoundAreReported) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::accuracy_test

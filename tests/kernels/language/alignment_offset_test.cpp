@@ -4,7 +4,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::alignment_offset_test {
 namespace {
 
 struct Case {
@@ -193,4 +193,4 @@ TEST(AlignmentOffset, WeightOfRows) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::alignment_offset_test

@@ -7,7 +7,7 @@
 #include "kernels/core/record.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::atomic_test {
 namespace {
 
 constexpr int64_t kPrograms = 6, kTickets = 5;
@@ -229,4 +229,4 @@ TEST(Atomics, MasksAndMaxima) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::atomic_test

@@ -17,7 +17,7 @@
 #include "tests/kernels/language/author_launch.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::author_kernels_test {
 namespace {
 
 using namespace author_kernels;
@@ -410,4 +410,4 @@ TEST(AuthorKernels, FlashAttention) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::author_kernels_test

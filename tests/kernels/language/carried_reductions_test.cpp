@@ -8,7 +8,7 @@
 #include "program/print.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::carried_reductions_test {
 namespace {
 
 constexpr int64_t kRows = 8, kBlock = 512, kColumns = 4 * kBlock - 24;  // the last block is partial
@@ -123,4 +123,4 @@ TEST_P(CarriedReductions, RowsAndColumnsOfTiles) {
 INSTANTIATE_TEST_SUITE_P(Types, CarriedReductions, ::testing::Values(f32, i32));
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::carried_reductions_test

@@ -8,7 +8,7 @@
 #include "program/print.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cluster_exchange_test {
 namespace {
 
 constexpr int64_t kRows = 24, kColumns = 4096;
@@ -130,4 +130,4 @@ TEST_F(ClusterExchange, ResultsOfAtomics) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cluster_exchange_test

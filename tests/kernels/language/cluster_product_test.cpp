@@ -7,7 +7,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::cluster_product_test {
 namespace {
 
 constexpr int64_t kRows = 200, kColumns = 72, kDepth = 264, kBlockN = 64, kBlockK = 64;
@@ -159,4 +159,4 @@ TEST_F(ClusterProduct, TilesThatCannotBeShared) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::cluster_product_test

@@ -3,7 +3,7 @@
 
 #include "tests/kernels/language/dot_product.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dot_loops_test {
 namespace {
 
 // A loop with two accumulators, as in a gated matmul. One of them gets two matmuls per iteration.
@@ -267,4 +267,4 @@ TEST(Dot, DependentMatmuls) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dot_loops_test

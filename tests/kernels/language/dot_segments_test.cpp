@@ -4,7 +4,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dot_segments_test {
 namespace {
 
 constexpr int64_t kRows = 100, kColumns = 256, kBlockM = 64, kBlockN = 256, kBlockK = 64;
@@ -127,4 +127,4 @@ TEST(DotSegments, ExchangesBetweenTheLoops) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dot_segments_test

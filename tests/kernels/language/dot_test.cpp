@@ -4,7 +4,7 @@
 
 #include "tests/kernels/language/dot_product.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dot_test {
 namespace {
 
 TEST(Dot, MultipliesTilesOfEveryShape) {
@@ -156,4 +156,4 @@ TEST(Dot, PersistentPrograms) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dot_test

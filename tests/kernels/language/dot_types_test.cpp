@@ -3,7 +3,7 @@
 
 #include "tests/kernels/language/dot_product.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dot_types_test {
 namespace {
 
 // Both fp8 formats and their mixture. wgmma multiplies them if k is contiguous in both operands.
@@ -193,4 +193,4 @@ TEST(Dot, Tf32RoundsToNearest) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dot_types_test

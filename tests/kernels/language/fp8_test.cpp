@@ -9,7 +9,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fp8_test {
 namespace {
 
 using kernels::Step;
@@ -308,4 +308,4 @@ TEST(Fp8Rows, QuantiseAndDequantise) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fp8_test

@@ -7,7 +7,7 @@
 #include "kernels/core/record.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::functions_test {
 namespace {
 
 using kernels::Step;
@@ -153,4 +153,4 @@ TEST(Functions, FloatsToIntegersSaturate) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::functions_test

@@ -8,7 +8,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::integer_test {
 namespace {
 
 using kernels::Step;
@@ -371,4 +371,4 @@ TEST(Integers, InsideMatchesLoads) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::integer_test

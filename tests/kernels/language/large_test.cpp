@@ -7,7 +7,7 @@
 #include "kernels/softmax/softmax.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::large_test {
 namespace {
 
 constexpr int64_t kFar = (int64_t{1} << 31) + 8;  // elements between rows
@@ -108,4 +108,4 @@ TEST(Large, Pointers) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::large_test

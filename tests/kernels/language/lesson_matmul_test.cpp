@@ -4,7 +4,7 @@
 #include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/language/author_launch.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::lesson_matmul_test {
 namespace {
 
 // c has more tiles than the smallest GPU has SMs, and partial tiles at both edges. Rows are whole
@@ -40,4 +40,4 @@ TEST(LessonMatmul, EveryRung) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::lesson_matmul_test

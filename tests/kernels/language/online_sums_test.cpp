@@ -5,7 +5,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::online_sums_test {
 namespace {
 
 using kernels::Step;
@@ -110,4 +110,4 @@ TEST(OnlineSums, ScaledAndMasked) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::online_sums_test

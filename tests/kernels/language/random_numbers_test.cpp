@@ -6,7 +6,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::random_numbers_test {
 namespace {
 
 using kernels::Step;
@@ -125,4 +125,4 @@ TEST(Random, NormalNumbersAreFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::random_numbers_test

@@ -6,7 +6,7 @@
 #include "program/print.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::random_program_test {
 namespace {
 
 constexpr int64_t kRows = 9, kColumns = 37;
@@ -85,4 +85,4 @@ TEST(RandomProgram, EveryBackendGivesTheInterpretersBits) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::random_program_test

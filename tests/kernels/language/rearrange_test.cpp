@@ -8,7 +8,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::rearrange_test {
 namespace {
 
 using kernels::Step;
@@ -286,4 +286,4 @@ TEST(Rearrange, TopkIsPrefixOfDescendingSort) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::rearrange_test

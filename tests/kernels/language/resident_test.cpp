@@ -9,7 +9,7 @@
 #include "program/print.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::resident_test {
 namespace {
 
 // Each row has one program, and two more programs are past the last row. Numbers are small and
@@ -360,4 +360,4 @@ TEST(Resident, RowsOfAProgramThatLoops) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::resident_test

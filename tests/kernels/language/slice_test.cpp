@@ -6,7 +6,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::slice_test {
 namespace {
 
 struct Range {
@@ -305,4 +305,4 @@ TEST(Slice, ReadsStoresOfAnotherSlice) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::slice_test

@@ -9,7 +9,7 @@
 #include "program/print.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::staged_test {
 namespace {
 
 constexpr int64_t kRows = 12, kWidth = 8192;
@@ -111,4 +111,4 @@ INSTANTIATE_TEST_SUITE_P(TypesAndStages, Staged,
                          ::testing::Combine(::testing::Values(f32, bf16), ::testing::Values(2, 3)));
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::staged_test

@@ -6,7 +6,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::sums_in_memory_test {
 namespace {
 
 constexpr DType kNumbers[] = {f32, f16, bf16, i8, i16, i32, i64};
@@ -111,4 +111,4 @@ TEST(SumsInMemory, SpecialFloats) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::sums_in_memory_test

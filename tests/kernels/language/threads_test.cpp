@@ -7,7 +7,7 @@
 #include "kernels/optimizer/global_norm.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::threads_test {
 namespace {
 
 std::vector<Tensor> norm_results() {
@@ -117,4 +117,4 @@ TEST(Threads, AnyNumberGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::threads_test

@@ -3,7 +3,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::tile_sequence_test {
 namespace {
 
 constexpr int64_t kTile = 64, kTiles = 9;
@@ -98,4 +98,4 @@ TEST(TileSequence, IterationsFromMemory) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::tile_sequence_test

@@ -3,7 +3,7 @@
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::wrapped_index_test {
 namespace {
 
 constexpr int64_t kBlock = 256;
@@ -41,4 +41,4 @@ TEST(WrappedIndex, TouchesNothingOutsideTheView) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::wrapped_index_test

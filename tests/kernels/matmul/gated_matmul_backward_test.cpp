@@ -9,7 +9,7 @@
 #include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::gated_matmul_backward_test {
 namespace {
 
 using kernels::Activation;
@@ -227,4 +227,4 @@ TEST(GatedMatmulBackward, PropagatesNaN) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::gated_matmul_backward_test

@@ -10,7 +10,7 @@
 #include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::gated_matmul_test {
 namespace {
 
 using kernels::Activation;
@@ -211,4 +211,4 @@ TEST(GatedMatmul, RefusesInvalidConfigs) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::gated_matmul_test

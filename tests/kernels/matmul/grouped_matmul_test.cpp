@@ -10,7 +10,7 @@
 #include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::grouped_matmul_test {
 namespace {
 
 using kernels::GroupedMatmulOptions;
@@ -403,4 +403,4 @@ TEST(GroupedMatmul, TileListOverflow) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::grouped_matmul_test

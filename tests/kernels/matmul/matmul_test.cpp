@@ -10,7 +10,7 @@
 #include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::matmul_test {
 namespace {
 
 using kernels::Epilogue;
@@ -636,4 +636,4 @@ TEST(Matmul, EmptyK) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::matmul_test

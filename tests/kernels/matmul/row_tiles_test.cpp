@@ -2,7 +2,7 @@
 
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::row_tiles_test {
 namespace {
 
 constexpr int64_t kRows = 64, kIgnored = -100;
@@ -71,4 +71,4 @@ TEST(RowTiles, OneRowIsEnough) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::row_tiles_test

@@ -5,7 +5,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::dyt_test {
 namespace {
 
 using kernels::DytOptions;
@@ -199,4 +199,4 @@ TEST(Dyt, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::dyt_test

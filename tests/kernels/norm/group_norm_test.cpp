@@ -5,7 +5,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::group_norm_test {
 namespace {
 
 using kernels::GroupNormOptions;
@@ -402,4 +402,4 @@ TEST(GroupNorm, InPlaceAndRepeatedRunsAreBitEqual) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::group_norm_test

@@ -3,7 +3,7 @@
 #include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::layer_norm_test {
 namespace {
 
 using kernels::LayerNormGradients;
@@ -495,4 +495,4 @@ TEST(LayerNorm, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::layer_norm_test

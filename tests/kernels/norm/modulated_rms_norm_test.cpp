@@ -5,7 +5,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::modulated_rms_norm_test {
 namespace {
 
 using kernels::Casting;
@@ -313,4 +313,4 @@ TEST(ModulatedRmsNorm, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::modulated_rms_norm_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::norm_backward_test {
 namespace {
 
 // In a CTA of at most 512 threads, each thread can have 128 registers. A thread holds at most two
@@ -24,4 +24,4 @@ TEST(NormBackward, RowsSideBySideFitRegisters) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::norm_backward_test

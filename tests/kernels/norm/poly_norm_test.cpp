@@ -6,7 +6,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::poly_norm_test {
 namespace {
 
 using kernels::PolyNormOptions;
@@ -208,4 +208,4 @@ TEST(PolyNorm, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::poly_norm_test

@@ -3,7 +3,7 @@
 #include "kernels/norm/rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::rms_norm_test {
 namespace {
 
 using kernels::Casting;
@@ -451,4 +451,4 @@ TEST(RmsNorm, NotFinite) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::rms_norm_test

@@ -6,7 +6,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::optimizer_test {
 namespace {
 
 // Elements between the beginning of a vector and each tensor.
@@ -343,4 +343,4 @@ TEST(GlobalNorm, ReportsNanAndInfinity) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::optimizer_test

@@ -3,7 +3,7 @@
 #include "kernels/reduce/reduce_partials.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::convert_rows_test {
 namespace {
 
 TEST(ConvertRows, EveryPairOfTypes) {
@@ -121,4 +121,4 @@ TEST(ReducePartials, SeveralSumsPerLaunch) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::convert_rows_test

@@ -3,7 +3,7 @@
 #include "kernels/rope/rope_reference.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::rope_test {
 namespace {
 
 using kernels::RopeLayout;
@@ -285,4 +285,4 @@ TEST(Rope, BackwardUndoesForward) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::rope_test

@@ -3,7 +3,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::softmax_test {
 namespace {
 
 struct Trial {
@@ -146,4 +146,4 @@ TEST(Softmax, Infinities) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::softmax_test

@@ -6,7 +6,7 @@
 #include "tests/kernels/shapes.h"
 #include "tests/support/reference_call.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::sparsemax_test {
 namespace {
 
 struct Trial {
@@ -177,4 +177,4 @@ TEST(Sparsemax, NoRows) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::sparsemax_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fused_linear_cross_entropy_backward_test {
 namespace {
 
 using BackwardDesc = ligerdsl_fused_linear_cross_entropy_backward_desc_t;
@@ -495,4 +495,4 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fused_linear_cross_entropy_backward_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fused_linear_cross_entropy_rows_test {
 namespace {
 
 using Head = LinearHead;
@@ -307,4 +307,4 @@ TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fused_linear_cross_entropy_rows_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fused_linear_cross_entropy_test {
 namespace {
 
 using Desc = LinearHead::Desc;
@@ -338,4 +338,4 @@ TEST_P(FusedLinearCrossEntropy, Misuse) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fused_linear_cross_entropy_test

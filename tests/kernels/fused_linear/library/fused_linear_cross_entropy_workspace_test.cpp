@@ -2,7 +2,7 @@
 // blocks of the vocabulary.
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fused_linear_cross_entropy_workspace_test {
 namespace {
 
 using Head = LinearHead;
@@ -187,4 +187,4 @@ TEST_P(FusedLinearCrossEntropy, ByVocabularyWithTokenScaling) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fused_linear_cross_entropy_workspace_test

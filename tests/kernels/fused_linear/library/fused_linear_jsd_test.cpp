@@ -5,7 +5,7 @@
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::fused_linear_jsd_test {
 namespace {
 
 using Desc = ligerdsl_fused_linear_jsd_desc_t;
@@ -344,4 +344,4 @@ TEST_P(FusedLinearJsd, Misuse) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::fused_linear_jsd_test

@@ -2,7 +2,7 @@
 // (lib/abi/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::head_in_d_weight_test {
 namespace {
 
 using Head = LinearHead;
@@ -201,4 +201,4 @@ TEST_P(HeadInDWeight, WorkspaceStaysBelowItsLimit) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::head_in_d_weight_test

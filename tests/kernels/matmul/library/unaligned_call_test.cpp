@@ -4,7 +4,7 @@
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/support/random.h"
 
-namespace ligerdsl::test {
+namespace ligerdsl::test::unaligned_call_test {
 namespace {
 
 // The smallest size at which a copy of one operand saves time.
@@ -48,4 +48,4 @@ TEST(UnalignedCall, HasTheBitsOfAlignedOperands) {
 }
 
 }  // namespace
-}  // namespace ligerdsl::test
+}  // namespace ligerdsl::test::unaligned_call_test
