@@ -103,8 +103,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
              llvm::any_of(op->getResultTypes(), isTile)) {
     return op->emitOpError(
         "has tiles, but LayoutClasses::visit (compiler/analysis/layout_classes.cpp) has no rule "
-        "for "
-        "their layouts");
+        "for their layouts");
   }
   return success();
 }

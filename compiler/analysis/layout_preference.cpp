@@ -111,8 +111,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
              " are only known to begin at a multiple of " + std::to_string(known) +
              " elements, not of " + std::to_string(vector) +
              "; pad them, use an alignment offset (View::alignment_offset), or promise a divisor "
-             "of "
-             "the index (assume_divisible)";
+             "of the index (assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
          " elements along the dimension of stride 1, no multiple of " + std::to_string(vector) +
@@ -122,12 +121,10 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
 std::string whyNarrow(Operation* access) {
   if (isUnalignedArray(access))
     return "the alignment of the array is unknown, so each lane moves 4 elements; align its "
-           "address "
-           "to 16 bytes";
+           "address to 16 bytes";
   if (offsetAccess(access))
     return "the alignment offset is not provably that of all rows of the tile; use tiles of one "
-           "row, "
-           "with the offset of this row";
+           "row, with the offset of this row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);

@@ -109,7 +109,7 @@ bool isShiftOfAlignedRow(tile::LoadTileOp load) {
 }
 
 bool isUnalignedArray(Operation* access) {
-  // In a loop, the words that a shift combines would use too many registers.
+  // Not in loops: the aligned words that are loaded, then shifted into place, need many registers.
   if (access->getParentOfType<LoopLikeOpInterface>()) return false;
   const auto isOne = [](auto op) {
     const auto type = cast<tile::ViewType>(op.getView().getType());

@@ -127,8 +127,7 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
   if (threads.ctas > 1 && !canBeShared(dot))
     return "num_ctas = " + std::to_string(threads.ctas) +
            ", and a cluster needs TMA copies of both operands in each iteration; load both in a "
-           "loop "
-           "with tensor_copies = true";
+           "loop with tensor_copies = true";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
     return "n = " + std::to_string(shape.n) +
            ", and with i8 operands n above 32 must be a multiple of 16";

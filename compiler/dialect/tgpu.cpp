@@ -213,8 +213,7 @@ LogicalResult RingAwaitOp::verify() {
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
     return emitOpError(
         "expected only a slot and its parity if bulk or TMA copies fill the ring, and only a "
-        "number "
-        "of pending fills if cp.async does");
+        "number of pending fills if cp.async does");
   return success();
 }
 
@@ -246,8 +245,7 @@ LogicalResult WgmmaOp::verify() {
   if (!a || !b || acc.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
     return emitOpError(
                "expected A as [m, k] and B as [k, n], each operand of a slot as a swizzled part of "
-               "two "
-               "dimensions, and an accumulator of [m, n], got ")
+               "two dimensions, and an accumulator of [m, n], got ")
            << acc;
   const Type element = ring.part(getPartB()).getElementType();
   if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))

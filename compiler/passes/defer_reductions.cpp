@@ -209,8 +209,7 @@ void remarkMeetings(scf::ForOp loop) {
     missed(reduce, RemarkId::barrier_in_each_iteration)
         << "the threads of a CTA synchronise in each iteration: the loop does more with this "
            "reduction's result than accumulate it by the reduction's operation; carry a tile of "
-           "one "
-           "value per lane and reduce it after the loop (OnlineSums, for exponentials)";
+           "one value per lane and reduce it after the loop (OnlineSums, for exponentials)";
 }
 
 class TgpuDeferReductionsPass : public impl::TgpuDeferReductionsPassBase<TgpuDeferReductionsPass> {

@@ -243,8 +243,7 @@ class RowKeeper {
     else
       missed(row.firstLoad, RemarkId::next_row_not_ahead)
           << "the next program's row is not read ahead: its index depends on memory that the "
-             "kernel "
-             "may write, or on more than arithmetic; compute it from the program id";
+             "kernel may write, or on more than arithmetic; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);

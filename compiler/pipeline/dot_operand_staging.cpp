@@ -55,8 +55,7 @@ std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
     return "it has an alignment offset, and its tiles have several rows; use tiles of one row";
   if (!alignmentOffsetAligns(offset, load.getView(), load.getIndices(), load.getTileShape()))
     return "its alignment offset is not provably that of its row; use View::alignment_offset of "
-           "this "
-           "row";
+           "this row";
   if (tile::maxAlignmentOffset(offset) >= load.getTileShape().back())
     return "its tiles have " + std::to_string(load.getTileShape().back()) +
            " elements, and the alignment offset may be up to " +

@@ -67,8 +67,7 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
     if (alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape))
       return "";
     return "its alignment offset is not provably that of its row; use View::alignment_offset of "
-           "this "
-           "row";
+           "this row";
   }
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +

@@ -17,7 +17,7 @@ LaneCost cast_cost(DType from, DType to) {
   if (from == to) return {};
   if (is_float(from) && is_float(to)) return {1};
   if (is_float(from) != is_float(to)) return {2};  // conversions have half the rate
-  return {};                                       // in the same register, or in one of a pair
+  return {};  // integers: the value stays in its register, or in one register of an i64
 }
 
 LaneCost math_cost(program::MathOp code, bool fast) {

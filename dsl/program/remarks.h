@@ -26,8 +26,8 @@ std::optional<RemarkId> find_remark(std::string_view id);
 /// Returns a remark without a place.
 Remark make_remark(RemarkId remark, std::string text);
 
-/// Returns the column `change` of the remark's row, or of the reason in its text. Returns "" for a
-/// diagnostic of MLIR.
+/// Returns the remedy from remarks.def: the remark's column `change`, or that of the reason in its
+/// text. Returns "" for a diagnostic of MLIR, and for a reason that is not in the table.
 std::string remedy_of(const Remark& remark);
 /// Returns to_string(remark). If the text has no "; ", it names no remedy: "; remedy: ..." follows.
 std::string text_with_remedy(const Remark& remark);

@@ -7,7 +7,7 @@
 
 namespace ligerdsl::kernels {
 
-// The n rows are split into equal segments, one per modulation. Without a weight, its factor is 1.
+// The rows of x are split into equal segments, one per modulation. Without a weight, w = 1.
 struct ModulatedRmsNormOptions : RmsNormOptions {
   int64_t modulations = 1;  // backward: number of rows of scale; divides the number of rows of x
 

@@ -89,8 +89,8 @@ struct ShortRowRule {
 };
 constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
-// Rows shared by a cluster: the fewest CTAs with at most four vectors per thread, one CTA per SM,
-// and one row block in flight. On Hopper, two row blocks in flight are slower.
+// Rows shared by a cluster: the smallest cluster that needs at most four vectors per thread, with
+// one CTA per SM. Two stages: one row block in use and one in flight. Three are slower on Hopper.
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 

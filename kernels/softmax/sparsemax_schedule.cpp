@@ -25,7 +25,7 @@ bool masked(const SparsemaxOptions& o) {
   return o.cols % vector_width(o.type) != 0;
 }
 
-// Elements per thread and array on a GPU.
+// How a GPU holds rows in registers, by their length.
 struct Held {
   // Short rows: a warp holds one or more of them.
   int side_by_side;  // warps per CTA

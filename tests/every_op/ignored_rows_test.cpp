@@ -35,8 +35,7 @@ constexpr const char* kMoreHeads[] = {
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 H=40 N=200 "
     "max_workspace_bytes=120000",
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 H=40 N=200 "
-    "max_workspace_bytes=120000 "
-    "bias_dtype=f32"
+    "max_workspace_bytes=120000 bias_dtype=f32"
     " d_bias_dtype=f32",
     "fused_linear_cross_entropy products=library d_weight_dtype=f32 in_place=1 chunk_rows=7",
     "fused_linear_cross_entropy products=library d_weight_dtype=f32 with_d_x=0",

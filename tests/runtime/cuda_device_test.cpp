@@ -454,8 +454,8 @@ TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
   EXPECT_EQ(fake_cuda().capture_mode(), 0);
 }
 
-// Creates a device, loads, launches and releases, and makes driver call k fail. Repeats this for
-// every k.
+// Uses a device and releases everything, and makes driver call k of the sequence fail. Repeats this
+// for every k.
 TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
   auto everything = [&] {
     const test::TempFolder fresh;

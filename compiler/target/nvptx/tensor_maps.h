@@ -18,9 +18,9 @@ size_t slotsOf(mlir::Type type);
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
-/// Part of a tile that each CTA of a cluster copies, to a part of a slot or from a buffer. A CTA
-/// copies its own rows or columns. If all n CTAs need the whole tile (`toAll`), each CTA copies 1/n
-/// of the rows to all CTAs.
+/// The portion of a tile that one CTA of a cluster loads to a ring slot, or stores from a buffer. A
+/// CTA copies its own rows or columns. If all n CTAs need the whole tile (`toAll`), each CTA loads
+/// 1/n of the rows and multicasts them to the cluster.
 struct CtaCopy {
   size_t rowDim, columnDim;  // dimensions of the tile's shape
   int64_t rows;              // rows per copy

@@ -218,7 +218,7 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   LinearLayout block;
   int64_t logits = 0, sums = 0, x = 0;
   for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
-    block.block_rows = copies_x() ? std::min(most, chunk) : most;  // x is copied for one chunk
+    block.block_rows = copies_x() ? std::min(most, chunk) : most;  // the copy of x holds one chunk
     block.add_up_d_weight =
         o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
     const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);

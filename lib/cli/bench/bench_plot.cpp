@@ -52,8 +52,7 @@ void plot_bars(const std::string& path, const std::string& title, const std::vec
   }
   const std::string commands = fmt::format(
       "{}set label {} at character 1, screen 0.98 left\nunset key\nset border 1\nset tics nomirror "
-      "scale 0.4\nset "
-      "xrange [0:{}]\nset yrange [{}:-0.7]\n"
+      "scale 0.4\nset xrange [0:{}]\nset yrange [{}:-0.7]\n"
       "set ytics ({}) scale 0\nset xlabel 'fraction of a copy''s bytes per second'\nset rmargin "
       "18\n"
       "set arrow from 1, graph 0 to 1, graph 1 nohead lw 1 dt 2\n{}set style fill solid "

@@ -9,9 +9,7 @@
 #include "lib/abi/op_info.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/instance/settings.h"
-#include "lib/text/clipped.h"
 #include "lib/text/nearest.h"
-#include "lib/text/numbers.h"
 #include "lib/text/output.h"
 #include "program/aliasing.h"
 #include "program/op_info.h"
@@ -23,24 +21,6 @@ namespace ligerdsl::cli {
 using program::TypeKind;
 
 namespace {
-
-std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
-  std::vector<int64_t> shape;
-  size_t at = 0;
-  while (at <= text.size()) {
-    const size_t end = std::min(text.find('x', at), text.size());
-    const std::string size = text.substr(at, end - at);
-    try {
-      shape.push_back(parse_integer(name, size, 0, kMaxSize));
-    } catch (const Failure&) {
-      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512 or the name of "
-                                        "another view; got '{}', not an integer from 0 to {}",
-                                        name, text, tune::clipped(size), kMaxSize));
-    }
-    at = end + 1;
-  }
-  return shape;
-}
 
 std::string missing_text(const AuthorArgument& argument) {
   const std::string& name = argument.name;

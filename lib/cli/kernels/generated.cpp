@@ -7,6 +7,8 @@
 
 #include "interpreter/convert.h"
 #include "lib/instance/npy.h"
+#include "lib/instance/settings.h"
+#include "lib/text/clipped.h"
 #include "lib/text/numbers.h"
 #include "lib/text/output.h"
 
@@ -45,6 +47,24 @@ double parse_scalar_real(const std::string& name, DType type, const std::string&
     throw Failure(kUsage, fmt::format("{0}: expected a number from -{1:g} to {1:g}, got '{2}'",
                                       typed(name, type), largest_of(type), text));
   return value;
+}
+
+std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
+  std::vector<int64_t> shape;
+  size_t at = 0;
+  while (at <= text.size()) {
+    const size_t end = std::min(text.find('x', at), text.size());
+    const std::string size = text.substr(at, end - at);
+    try {
+      shape.push_back(parse_integer(name, size, 0, kMaxSize));
+    } catch (const Failure&) {
+      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512 or the name of "
+                                        "another view; got '{}', not an integer from 0 to {}",
+                                        name, text, tune::clipped(size), kMaxSize));
+    }
+    at = end + 1;
+  }
+  return shape;
 }
 
 Interval parse_interval(const std::string& name, DType type, const std::string& text) {

@@ -1,9 +1,10 @@
-// Generated values of arguments that have no file: intervals and random bytes.
+// Parses the settings of arguments, and generates the values of arguments that have no file.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ligerdsl/dtype.h"
 
@@ -22,6 +23,9 @@ Interval limits_of(DType type);
 // (kUsage).
 int64_t parse_scalar_integer(const std::string& name, DType type, const std::string& text);
 double parse_scalar_real(const std::string& name, DType type, const std::string& text);
+
+// Parses the shape "4096x512" of the argument `name`. Throws Failure (kUsage).
+std::vector<int64_t> parse_shape(const std::string& name, const std::string& text);
 
 // Parses "LOW..HIGH". Throws Failure (kUsage).
 Interval parse_interval(const std::string& name, DType type, const std::string& text);

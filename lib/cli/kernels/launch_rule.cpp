@@ -11,9 +11,7 @@
 #include "lib/cli/kernels/generated.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/instance/settings.h"
-#include "lib/text/clipped.h"
 #include "lib/text/nearest.h"
-#include "lib/text/numbers.h"
 #include "lib/text/output.h"
 
 namespace ligerdsl::cli {
@@ -25,23 +23,9 @@ using Settings = std::map<std::string, std::string>;
 // Values that are tried for sizes and numbers without a setting.
 constexpr int64_t kOpen[] = {1, 4096, 1 << 20};
 
-// Parses "4096x512", with or without an interval after a colon.
-std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
-  std::vector<int64_t> shape;
-  const std::string sizes = text.substr(0, text.find(':'));
-  for (size_t at = 0; at <= sizes.size();) {
-    const size_t end = std::min(sizes.find('x', at), sizes.size());
-    const std::string size = sizes.substr(at, end - at);
-    try {
-      shape.push_back(parse_integer(name, size, 0, kMaxSize));
-    } catch (const Failure&) {
-      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512 or the name of "
-                                        "another view; got '{}', not an integer from 0 to {}",
-                                        name, text, tune::clipped(size), kMaxSize));
-    }
-    at = end + 1;
-  }
-  return shape;
+// "4096:0..31999" -> "4096"
+std::string without_interval(const std::string& text) {
+  return text.substr(0, text.find(':'));
 }
 
 // Returns a view's shape from its setting, which is a shape or the name of another view. Returns an
@@ -50,7 +34,7 @@ std::vector<int64_t> given_shape(const Settings& settings, const std::string& na
   const auto found = settings.find(name);
   if (found == settings.end() || found->second.empty() || depth > 1) return {};
   const bool digits = std::isdigit(static_cast<unsigned char>(found->second[0]));
-  return digits ? parse_shape(name, found->second)
+  return digits ? parse_shape(name, without_interval(found->second))
                 : given_shape(settings, found->second, depth + 1);
 }
 
@@ -61,7 +45,8 @@ void set_number(const Settings& settings, const program::Type& type, int64_t ope
   const bool is_given = given != settings.end();
   one->pointer = type.kind == program::TypeKind::ptr;
   if (one->pointer) {
-    one->dims = is_given ? parse_shape(one->name, given->second) : std::vector<int64_t>{open};
+    one->dims = is_given ? parse_shape(one->name, without_interval(given->second))
+                         : std::vector<int64_t>{open};
     one->strides.assign(one->dims.size(), 1);
   } else if (is_float(type.dtype)) {
     one->number = is_given ? parse_scalar_real(one->name, type.dtype, given->second)

@@ -40,8 +40,7 @@ std::string fault_of(const RunOutput& output) {
   if (left.elements > 0)
     return fmt::format(
         "NOT WRITTEN: {} of {} elements, the first is [{}]; if that is intended, give {} initial "
-        "values "
-        "with {}=SHAPE:0..0 or --in",
+        "values with {}=SHAPE:0..0 or --in",
         left.elements, d.elements, left.first, output.name, output.name);
   return "";
 }

@@ -18,7 +18,7 @@ struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
   std::string stage;   // one of compile_stages(); empty: ptx for a GPU, asm for a CPU
-  std::string target;  // empty means that of --device
+  std::string target;  // empty: the target of --device
   std::string variant = "aligned";
   std::string output;  // a file, or empty for stdout
 };
@@ -28,7 +28,7 @@ const std::vector<std::string>& compile_stages();  // Returns the values of --em
 struct ExplainRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string target;  // empty means that of --device
+  std::string target;  // empty: the target of --device
   bool no_run = false;
 };
 int explain(const Globals& globals, const ExplainRequest& request);

@@ -273,8 +273,8 @@ class Search {
     return fmt::format("{}: {}", name(trial.fate), trial.reason);
   }
 
-  // Marks the table's entry as refuted if the heuristic won and the entry is slower than the
-  // heuristic. If the entry is only within the noise, it remains.
+  // Called if the heuristic won. Marks the table's entry as refuted according to
+  // tune::is_refuted. An entry whose gain is within the noise stays.
   void judge_entry() {
     if (!entry_ || !won_.refuted.empty()) return;
     const bool ranked = std::any_of(ranking_.begin(), ranking_.end(),

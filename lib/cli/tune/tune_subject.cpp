@@ -169,8 +169,7 @@ void require_memory(const lib::ContextRef& context, const TuneProblems& problems
   throw Failure(
       kNothingFound,
       fmt::format("tune: {} of {} {} {} of memory at a time, {} has {} free of {}; tune {}smaller "
-                  "problems (fewer "
-                  "rows), or end other processes that use memory of the device",
+                  "problems (fewer rows), or end other processes that use memory of the device",
                   counted(static_cast<int64_t>(count), "problem", "problems"), problems.kernel,
                   count == 1 ? "takes" : "take", format_bytes(needed), device.name,
                   format_bytes(free), format_bytes(static_cast<double>(device.memory_bytes)),

@@ -21,8 +21,8 @@ TEST(CrossEntropy, ResidentRows) {
   }
 }
 
-// Only parts of the rows fit in a GPU's shared memory. Ignored rows are between them. Runs in place
-// and out of place.
+// Only a part of each row fits in a GPU's shared memory. Ignores no row, then one row after the
+// other. Runs out of place and in place.
 TEST(CrossEntropy, LongRowsAndIgnoredRows) {
   const int64_t ignored = CrossEntropyCase{}.ignore_index;
   for (auto [n, v] : {std::pair<int64_t, int64_t>{4, 26624}, {3, 38912}, {4, 32004}}) {

@@ -166,7 +166,7 @@ TEST(Embedding, ShardsOfATable) {
   }
 }
 
-// Row i is added to position i mod P, also in an incomplete last sequence. The sum is rounded once.
+// Output row i is its table row plus row i mod P of the position table. The sum is rounded once.
 TEST(Embedding, ForwardAddsTheRowOfThePosition) {
   for (auto [cols, positions] :
        {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {

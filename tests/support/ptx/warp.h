@@ -141,7 +141,8 @@ class Warp {
   std::vector<uint32_t> defined_;  // by register: mask of the lanes that have written it
   std::vector<uint64_t> pending_;  // by register: last wgmma group that owns it
   Order order_;
-  Order released_, relaxed_;  // what relaxed arrivals release; what relaxed waits have observed
+  Order released_,
+      relaxed_;  // fenced, for relaxed arrivals; seen by relaxed waits, for the next fence
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;
