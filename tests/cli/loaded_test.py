@@ -235,7 +235,7 @@ def numbers_of_fp8():
         says(f"bench encode type={kind} out=3 x=3 scale=60000", 2,
              [f"scale ({kind}): expected a number from -{largest} to {largest}"])
     says(f"run quantise out=5 step=1 --in x={folder}/codes.npy", 2,
-         ["expected f32, got |u1, which holds codes of fp8"])
+         ["expected f32, got |u1 (uint8), which is read as fp8 codes"])
 
 
 def bits_of_nans():
