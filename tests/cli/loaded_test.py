@@ -62,7 +62,8 @@ def names_that_shadow():
     says("list", 2, ["kernel 'ones': a meta-parameter has the name 'num_warps'", "rename it"],
          load=clashing)
     says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
-    says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])
+    says("run gathr", 2,
+         ["no operation or loaded kernel is named 'gathr' (did you mean 'gather'?)"])
 
 
 def arguments_that_are_missing():
