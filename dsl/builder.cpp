@@ -88,7 +88,7 @@ Handle grid_value(Recorder& recorder, OpCode code, int axis, Loc loc) {
   if (const auto& loop = recorder.program_loop) {
     if (axis > 0)
       fail(loc, op,
-           "the grid of a dynamic persistent kernel has one axis: expected 0, got " +
+           "the grid of a dynamic persistent kernel has only axis 0, got axis " +
                std::to_string(axis));
     return code == OpCode::program_id ? loop->program : loop->programs;
   }

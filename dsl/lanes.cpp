@@ -106,8 +106,9 @@ Tile distribute(const BlockLanes& lanes, const Tile& block, const std::string& o
   const Shape shape = lanes.shape();
   if (block.size() != lanes.size()) {
     fail(loc, op,
-         "expected a block of " + std::to_string(lanes.size()) + " elements, " + to_string(shape) +
-             " as distributed to lanes, got a tile of " + std::to_string(block.size()));
+         "expected a tile of " + std::to_string(lanes.size()) +
+             " elements, which these lanes hold as " + to_string(shape) + "; got " +
+             std::to_string(block.size()) + " elements");
   }
   return block.reshape(shape, loc);
 }

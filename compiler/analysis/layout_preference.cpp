@@ -114,7 +114,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
              "of the index (assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
-         " elements along the dimension of stride 1, no multiple of " + std::to_string(vector) +
+         " elements along the dimension of stride 1, not a multiple of " + std::to_string(vector) +
          "; use tiles of whole vectors";
 }
 

@@ -32,8 +32,8 @@ bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::
 bool isShiftOfAlignedRow(tile::LoadTileOp load);
 
 /// Returns true if a load or store outside loops accesses a tile of a one-dimensional view whose
-/// length is unknown and whose address may be no multiple of 16 bytes. The threads access aligned
-/// words and shift them.
+/// length is unknown and whose address need not be a multiple of 16 bytes. The threads access
+/// aligned words and shift them.
 bool isUnalignedArray(mlir::Operation* access);
 
 }  // namespace ligerdsl::compiler

@@ -41,9 +41,9 @@ std::string whyNoTensorTiles(Value view, ArrayRef<int64_t> tileShape, int64_t ro
            (type.isDynamicStride(tileShape.size() - 1) ? "unknown"
                                                        : std::to_string(type.getStrides().back()));
   if (sliced.dim >= 0 && tileShape.size() > kMostSlicedDims)
-    return "the sliced view has " + std::to_string(tileShape.size()) +
-           " dimensions, and TMA copies take at most " + std::to_string(kMostSlicedDims) +
-           " of a slice";
+    return "the view is sliced and has " + std::to_string(tileShape.size()) +
+           " dimensions, and TMA copies of a sliced view take at most " +
+           std::to_string(kMostSlicedDims);
   if (rows > kMostRows)
     return "the tile has " + std::to_string(rows) + " rows, and a TMA copy takes at most " +
            std::to_string(kMostRows) + "; use smaller tiles";

@@ -300,8 +300,8 @@ LogicalResult ShuffleXorOp::verify() {
   const int64_t size = type.getDimSize(getAxis());
   if (getMask() == 0 || getMask() >= (size & -size))
     return emitOpError("expected a mask of at least 1 and less than ")
-           << (size & -size) << ", the power of two in the axis size " << size << ", got "
-           << getMask();
+           << (size & -size) << ", the largest power of two that divides the axis size " << size
+           << ", got " << getMask();
   return success();
 }
 

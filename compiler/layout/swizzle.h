@@ -17,7 +17,7 @@ class Swizzle {
   Swizzle(int64_t rows, int64_t bytes) : rows(rows), bytes(bytes) {}
 
   /// Returns the width of the widest panels (128, 64 or 32 bytes) for `rows` rows of `row_bytes`
-  /// bytes. Returns 0 if no width divides the row, or `rows` is no multiple of 8.
+  /// bytes. Returns 0 if no width divides the row, or `rows` is not a multiple of 8.
   static int64_t widest(int64_t rows, int64_t row_bytes);
 
   /// Returns the offset of a byte without the swizzle.

@@ -207,9 +207,10 @@ void remarkMeetings(scf::ForOp loop) {
   }
   for (Operation* reduce : meetings)
     missed(reduce, RemarkId::barrier_in_each_iteration)
-        << "the threads of a CTA synchronise in each iteration: the loop does more with this "
-           "reduction's result than accumulate it by the reduction's operation; carry a tile of "
-           "one value per lane and reduce it after the loop (OnlineSums, for exponentials)";
+        << "this reduction synchronises the threads of the CTA in every iteration; it can move "
+           "after the loop only if the loop uses its one result and a carried value only to "
+           "combine them, by the reduction's own operation; otherwise carry a tile of one value "
+           "per lane and reduce it after the loop (OnlineSums, for sums of exponentials)";
 }
 
 class TgpuDeferReductionsPass : public impl::TgpuDeferReductionsPassBase<TgpuDeferReductionsPass> {

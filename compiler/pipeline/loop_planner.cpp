@@ -95,7 +95,7 @@ LoopTiles LoopPlanner::chooseTiles() {
   if (target.ctas == 1 || !tiles.haveOperands()) return tiles;
   const std::string why = reasonNotShared(tiles);
   if (why.empty()) return tiles;
-  remarkNoTma(why + "; every CTA of the cluster computes the whole tile");
+  remarkNoTma("every CTA of the cluster computes the whole tile, because " + why);
   return staging.tilesWithoutOperands(ahead, once);
 }
 
@@ -112,7 +112,7 @@ std::string LoopPlanner::reasonNoRoom(const RingFit& fit) const {
 }
 
 std::string LoopPlanner::reasonArchHasNoWgmma() const {
-  return std::string(target.arch.name) + " has no wgmma; compile for sm_90a";
+  return std::string(target.arch.name) + " has no wgmma; only target sm_90a has it";
 }
 
 // Returns why the CTAs of a cluster cannot share the loop's operands, or "" if they can.
@@ -120,7 +120,8 @@ std::string LoopPlanner::reasonNotShared(const LoopTiles& tiles) {
   auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
   Operation* scope = outer ? outer.getOperation() : loop.getOperation();
   if (!isa<func::FuncOp>(scope->getParentOp()))
-    return "the loop is in a branch or in more than one other loop; use at most one loop around it";
+    return "the loop is inside a branch, dynamic_persistent, a while loop or more than one for "
+           "loop; put it in the kernel's body, or in one for_range of that body";
   const RingFit fit = room.fit(tiles, stages);
   const int64_t held = fit.fits ? fit.stages : 2;
   const int64_t needed = held * room.slotBytes(fit.tiles) + 2 * barrierBytes(held) * target.ctas;

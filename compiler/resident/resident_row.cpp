@@ -47,6 +47,21 @@ bool isProgramNumber(Value value) {
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
 }
 
+// Names the first stride, or else the address, that may differ from a multiple of 16 bytes, and
+// says what is known of it.
+std::string unalignedPart(tile::ViewType view) {
+  const std::string known = " is only known to be a multiple of ";
+  for (size_t axis = 0; axis + 1 < static_cast<size_t>(view.getRank()); ++axis) {
+    const bool open = view.isDynamicStride(axis);
+    const int64_t bytes =
+        view.getElementBytes() * (open ? view.getStrideDivisors()[axis] : view.getStrides()[axis]);
+    if (bytes % ResidentRow::kGroupBytes != 0)
+      return "the stride of dimension " + std::to_string(axis) + (open ? known : " is ") +
+             std::to_string(bytes) + " bytes";
+  }
+  return "the view's address" + known + std::to_string(view.getAlignment()) + " bytes";
+}
+
 // Returns how rule A is broken, or an empty text. Blocks follow each other along the last axis.
 std::string reasonNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
@@ -60,7 +75,7 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
     return "its elements are not contiguous; the last stride of the view must be 1";
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) +
-           " bytes is no multiple of " + std::to_string(group) + " bytes";
+           " bytes is not a multiple of " + std::to_string(group) + " bytes";
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
     return "a block has elements of several rows; use tiles of one row";
   if (load.getAlignmentOffset()) {
@@ -70,9 +85,8 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
            "this row";
   }
   if (tile::rowsMayBeginInsideVectors(view))
-    return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
-           " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset "
-           "(View::alignment_offset)";
+    return "rows are not known to begin at multiples of 16 bytes: " + unalignedPart(view) +
+           "; load with an alignment offset (View::alignment_offset)";
   return "";
 }
 
@@ -235,9 +249,11 @@ Operation* ResidentRow::writer(bool before) {
     return WalkResult::advance();
   });
   if (found)
-    reason = "the store at " + placeOf(found) + " may write it" +
-             (before ? " before the second loop" : "") +
-             "; promise that the arguments do not overlap (no_alias)";
+    reason = "the op at " + placeOf(found) + " may write the row" +
+             (before ? " before the first loop ends" : "") +
+             "; if it writes another argument, promise that the arguments do not overlap "
+             "(no_alias); otherwise " +
+             (before ? "move it after the first loop" : "load the row without resident()");
   return found;
 }
 

@@ -92,8 +92,15 @@ class Verifier {
     }
   }
 
+  void require_in_table(const char* what, ValueId id, const Op* op) const {
+    if (id >= state_.size())
+      fail(what + std::to_string(id) + " is not in the value table of " +
+               std::to_string(state_.size()) + " values",
+           op);
+  }
+
   void define(ValueId id, const Op* op) {
-    if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", op);
+    require_in_table("value ", id, op);
     if (state_[id] != State::undefined)
       fail("value " + std::to_string(id) + " is defined twice", op);
     state_[id] = State::visible;
@@ -102,8 +109,7 @@ class Verifier {
   }
 
   void use(ValueId id, const Op& op) const {
-    if (id >= state_.size())
-      fail("value " + std::to_string(id) + " is not in the value table", &op);
+    require_in_table("value ", id, &op);
     if (state_[id] == State::undefined)
       fail("value " + std::to_string(id) + " is used before its definition", &op);
     if (state_[id] == State::ended)
@@ -139,13 +145,9 @@ class Verifier {
                std::to_string(program_.files.size()),
            &op);
     for (ValueId id : op.operands) use(id, op);
-    for (ValueId id : op.results) {
-      if (id >= state_.size()) fail("a result is not in the value table", &op);
-    }
+    for (ValueId id : op.results) require_in_table("result value ", id, &op);
     for (const Region& inner : op.regions) {
-      for (ValueId id : inner.arguments) {
-        if (id >= state_.size()) fail("a region argument is not in the value table", &op);
-      }
+      for (ValueId id : inner.arguments) require_in_table("region argument value ", id, &op);
     }
     const std::string problem = checkOp(program_, op);
     if (!problem.empty()) fail(problem, &op);

@@ -580,9 +580,12 @@ class Checker {
                     std::to_string(op_.regions[region].arguments.size())};
     for (size_t i = 0; i < n; ++i) {
       const Type& type = operand(from + i);
-      require(type.kind != TypeKind::view, "a carried value must not be a view");
-      require(type == result(i) && type == regionArgument(region, first + i),
-              "a carried value must keep its type");
+      if (type.kind == TypeKind::view)
+        throw Problem{"carried value " + std::to_string(i) + " must not be a view"};
+      if (type != result(i) || type != regionArgument(region, first + i))
+        throw Problem{"carried value " + std::to_string(i) + " must keep its initial type, " +
+                      print(type) + ", got " + print(regionArgument(region, first + i)) +
+                      " as region argument and " + print(result(i)) + " as result"};
     }
   }
   void forRules() const {
@@ -602,7 +605,8 @@ class Checker {
   void ifRules() const {
     if (op_.operands.size() != 1) throw Problem{takes(1)};
     regions(2);
-    require(operand(0) == scalar(DType::i1), "the condition must be an i1 scalar");
+    if (operand(0) != scalar(DType::i1))
+      throw Problem{"the condition must be an i1 scalar, got " + print(operand(0))};
     for (const Region& region : op_.regions)
       require(region.arguments.empty(), "branches must have no arguments");
     require(!op_.regions[0].ops.empty(), "the first branch must end in a yield");

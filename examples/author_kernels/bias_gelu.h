@@ -111,7 +111,7 @@ inline const Kernel<BiasGeluMeta> bias_gelu_kernel{
 
 inline const Kernel<BiasGeluMeta> bias_gelu_backward_kernel{
     .name = "bias_gelu_backward",
-    .description = "d_x of y = gelu_tanh(x + bias), and parts of the bias's gradient",
+    .description = "d_x of y = gelu_tanh(x + bias), and partial sums of d_bias",
     .build = bias_gelu_backward,
     .launch = [](const BiasGeluMeta& m, const LaunchArguments& a) {
       return Launch{.grid = {ceil_div(m.cols, m.block), a.dim("parts", 0)},
@@ -121,7 +121,7 @@ inline const Kernel<BiasGeluMeta> bias_gelu_backward_kernel{
 
 inline const Kernel<BiasGeluMeta> bias_gelu_d_bias_kernel{
     .name = "bias_gelu_d_bias",
-    .description = "d_bias = the sum of the parts that bias_gelu_backward wrote",
+    .description = "d_bias = the sum of the partial sums that bias_gelu_backward wrote",
     .build = bias_gelu_d_bias,
     .launch = [](const BiasGeluMeta& m, const LaunchArguments&) {
       return Launch{

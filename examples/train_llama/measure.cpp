@@ -61,7 +61,10 @@ std::vector<double> steps(const Settings& s, Model& model, Ops& ops, std::vector
     ops.check();
     say("step {:3}  loss {:.4f}  {:9.1f} ms\n", step + 1, losses.back(), 1e3 * seconds.back());
     std::fflush(stdout);
-    if (!std::isfinite(losses.back())) throw std::runtime_error("the loss is not finite");
+    if (!std::isfinite(losses.back()))
+      throw std::runtime_error(fmt::format("step {}: the loss is {}{}", step + 1,
+                                           std::isnan(losses.back()) ? "nan" : "infinite",
+                                           s.update ? "; lower --lr" : ""));
   }
   return seconds;
 }

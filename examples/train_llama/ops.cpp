@@ -78,8 +78,11 @@ Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
                limit = on_gpu() ? 0x1p62 : physical_bytes();
   if (all > limit) {
     throw std::runtime_error(
-        "the model needs more than " + std::to_string(static_cast<int64_t>(all / 0x1p30)) +
-        " GiB, this machine has " + std::to_string(physical_bytes() >> 30) + " GiB" + advice);
+        "training needs at least " + std::to_string(static_cast<int64_t>(all / 0x1p30)) +
+        " GiB of memory" +
+        (on_gpu() ? ""
+                  : ", but this machine has " + std::to_string(physical_bytes() >> 30) + " GiB") +
+        advice);
   }
   Tensor t(nullptr, type, shape);
   if (ligerdsl_status_t status = ligerdsl_buffer_alloc(impl_->context, t.bytes(), &t.data)) {

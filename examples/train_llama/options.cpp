@@ -231,14 +231,20 @@ void check_outputs(const Settings& s) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto& [option, path] = outputs[i];
     const fs::path temporary = temporary_of(path);
-    for (const fs::path& text : s.text) {
-      if (is_same_file(path, text) || is_same_file(temporary, text))
+    const auto check_temporary = [&](const char* input, const fs::path& file) {
+      if (is_same_file(temporary, file))
         throw std::runtime_error(
-            fmt::format("{} would replace the text {}", option, text.string()));
+            fmt::format("{} {} is first written to {}, which is the file of {}; name another file",
+                        option, path.string(), temporary.string(), input));
+    };
+    for (const fs::path& text : s.text) {
+      if (is_same_file(path, text))
+        throw std::runtime_error(
+            fmt::format("{} {} would overwrite the training text {}; name another file", option,
+                        path.string(), text.string()));
+      check_temporary("--text", text);
     }
-    if (!s.resume.empty() && is_same_file(temporary, s.resume))
-      throw std::runtime_error(
-          fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
+    if (!s.resume.empty()) check_temporary("--resume", s.resume);
     for (size_t j = 0; j < outputs.size(); ++j) {
       std::error_code error;
       if (i == j || fs::is_other(path, error)) continue;  // two outputs may be /dev/null
@@ -270,7 +276,8 @@ void check_outputs(const Settings& s) {
       if (std::string(output.option) == "--checkpoint" || !is_same_file(output.path, s.resume))
         continue;
       throw std::runtime_error(
-          fmt::format("{} would replace the checkpoint {}", output.option, s.resume.string()));
+          fmt::format("{} {} would overwrite the checkpoint {}; name another file", output.option,
+                      output.path.string(), s.resume.string()));
     }
   }
 }

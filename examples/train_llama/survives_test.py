@@ -261,7 +261,10 @@ class Survives(unittest.TestCase):
         self.assertTrue(text.read_text().startswith("It was"))
         part = text.rename(self.work / "book.train_llama-part")
         for option in ("--checkpoint", "--json", "--loss-svg"):
-            self.assertIn("would replace the text", self.refuse("--text", part, option, "book"))
+            self.assertRegex(
+                self.refuse("--text", part, option, "book"),
+                rf"{option} book is first written to .*book\.train_llama-part, "
+                "which is the file of --text; name another file")
         self.assertIn(
             "name the same file",
             self.refuse("--json", "book.train_llama-part", "--checkpoint", "book", *NO_PICTURE))
@@ -270,7 +273,7 @@ class Survives(unittest.TestCase):
         self.assertTrue(os.path.exists("/dev/null") and not os.path.isfile("/dev/null"))
 
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
-        self.assertIn("would replace the checkpoint",
+        self.assertIn("--json run.ckpt would overwrite the checkpoint run.ckpt",
                       self.refuse("--resume", "run.ckpt", "--json", "run.ckpt", *NO_PICTURE))
         _, errors = self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         self.assertIn("note: run.ckpt holds step 2 of another run", errors)

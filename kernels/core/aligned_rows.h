@@ -1,5 +1,6 @@
-// A ragged row has a length that is no multiple of a 16-byte vector. Its tile begins at the 16-byte
-// boundary at or before the row (View::alignment_offset), so all accesses are whole vectors.
+// A ragged row has a length that is not a multiple of a 16-byte vector. Its tile begins at the
+// 16-byte boundary at or before the row (View::alignment_offset), so all accesses are whole
+// vectors.
 #pragma once
 
 #include <cstdint>

@@ -327,7 +327,7 @@ bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t*
 std::string why_not_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
                             const int64_t* strides) {
   if (!is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align))
-    return "its address is no multiple of " + std::to_string(facts.pointer_align) + " bytes";
+    return "its address is not a multiple of " + std::to_string(facts.pointer_align) + " bytes";
   const auto differs = [](const char* what, size_t axis, int64_t is, int64_t divisor) {
     return std::string("the ") + what + " of dimension " + std::to_string(axis) + " is " +
            std::to_string(is) + ", not a multiple of " + std::to_string(divisor);

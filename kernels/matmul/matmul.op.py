@@ -83,9 +83,9 @@ otherwise at most a tile of f32 per SM (16.5 MiB on an H200). Copies of operands
 On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
 of 16 bytes. If row lengths prevent that and the matmul is large enough, unaligned operands are first
 copied to the workspace, where rows begin at multiples of 128 bytes. On sm_90a the one-call form also
-copies operands whose address or row pitch is no multiple of 16 bytes, if that saves time; a plan's
-execute does not. Otherwise a kernel moves single elements (LIGERDSL_LOG=debug names the argument).
-If only c or bias is unaligned, that tensor alone is moved by single elements.
+copies operands whose address or row pitch is not a multiple of 16 bytes, if that saves time. A
+plan's execute does not. Otherwise a kernel moves single elements (LIGERDSL_LOG=debug names the
+argument). If only c or bias is unaligned, that tensor alone is moved by single elements.
 The library's own kernels are used on every device.""",
         [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],
         [Tensor("a", "in", a, "dtype", "operand A"), Tensor("b", "in", b, "dtype", "operand B"),

@@ -311,7 +311,7 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
            : config.persistent     ? "a CPU has no persistent programs; use persistent=false"
            : config.tensor_copies  ? "a CPU has no TMA copies; use tensor_copies=false"
            : config.tensor_stores  ? "a CPU has no TMA copies; use tensor_stores=false"
-           : config.adds_in_memory ? "a CPU has no reductions in memory; use adds_in_memory=false"
+           : config.adds_in_memory ? "adds_in_memory=true needs a GPU; use adds_in_memory=false"
                                    : "";
   const int64_t accumulators_per_element = o.two_level_accumulation ? 2 : 1;
   const int64_t accumulators = accumulators_per_element * config.tile_m * config.tile_n /

@@ -125,14 +125,16 @@ Context::Lease::OfStream& Context::scratch_of(runtime::Stream stream) {
   return by_stream_[{stream, stream == runtime::cuda::stream_per_thread ? thread : 0}];
 }
 
-void Context::grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream) {
+void Context::grow(Lease::OfStream& scratch, const OpInfo& info, size_t bytes,
+                   runtime::Stream stream) {
   if (device_->capturing(stream)) {
     fail(Status::capture_unsafe,
          "the stream is being captured, and the one-call form needs " + std::to_string(bytes) +
              " bytes of scratch memory, but this stream has " +
              std::to_string(scratch.block.bytes) +
-             "; make the same call once before the capture, or use plan and execute with a "
-             "workspace of your own");
+             "; make the same call once before the capture, or create a plan before it (ligerdsl_" +
+             info.name + "_plan) and capture ligerdsl_" + info.name +
+             "_execute with a workspace of your own");
   }
   if (scratch.block.data) {
     const std::lock_guard lock(scratch_mutex_);
@@ -153,7 +155,7 @@ Context::Lease::Block Context::from_caller(size_t bytes, runtime::Stream stream)
   return {data, bytes};
 }
 
-Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream)
+Context::Lease::Lease(Context& context, const OpInfo& info, size_t bytes, runtime::Stream stream)
     : context_(context), stream_(stream) {
   if (bytes == 0) return;
   if (context.options_.workspace.alloc) {
@@ -169,7 +171,7 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream)
                                  // a parent's thread held
   OfStream& scratch = context.scratch_of(stream);
   call_ = std::unique_lock(scratch.calls);
-  if (scratch.block.bytes < bytes) context.grow(scratch, bytes, stream);
+  if (scratch.block.bytes < bytes) context.grow(scratch, info, bytes, stream);
   block_ = scratch.block;
 }
 

@@ -100,7 +100,7 @@ class Context {
   // Returns the number of calls of an operation that ran. Plans increment it.
   std::atomic<int64_t>& calls_of(const OpInfo& info) { return calls_[info.index]; }
 
-  // Scratch memory for one call:
+  // Scratch memory for one call of an operation:
   // - from the caller, if the options name a WorkspaceSource,
   // - on a GPU, the stream's memory, because calls on one stream run in order,
   // - on a CPU, an idle block, which the destructor gives back.
@@ -109,7 +109,7 @@ class Context {
   // calls that share scratch memory do not interleave.
   class Lease {
    public:
-    Lease(Context& context, size_t bytes, runtime::Stream stream);
+    Lease(Context& context, const OpInfo& info, size_t bytes, runtime::Stream stream);
     ~Lease();
     std::byte* data() const { return static_cast<std::byte*>(block_.data); }
 
@@ -135,7 +135,7 @@ class Context {
   Lease::Block take_idle(size_t bytes);
   Lease::Block from_caller(size_t bytes, runtime::Stream stream);
   Lease::OfStream& scratch_of(runtime::Stream stream);
-  void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
+  void grow(Lease::OfStream& scratch, const OpInfo& info, size_t bytes, runtime::Stream stream);
 
   // Passes log lines to the caller's function, from before the device is created until after its
   // destruction.

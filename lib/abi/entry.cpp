@@ -42,8 +42,9 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   if (PlanRef plan = context->plans().find(text)) return plan;
   if (context->device().capturing(stream)) {
     fail(Status::capture_unsafe,
-         "the stream is being captured, and this call has no plan yet; make the same call once "
-         "before the capture, or use plan and execute");
+         std::string("the stream is being captured, and this call has no plan yet; make the same "
+                     "call once before the capture, or create the plan before it (ligerdsl_") +
+             info.name + "_plan) and capture ligerdsl_" + info.name + "_execute");
   }
   // The context owns the plan, so the plan must not own the context.
   const ContextRef unowned(ContextRef(), context.get());
@@ -156,7 +157,8 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/true);
     const CallKey key = desc ? CallKey(info, context, desc, args) : CallKey();
     if (RepeatedCall again(calls, key, &ref->plans(), info, args); again) {
-      const Context::Lease lease(*ref, again.needed(), reinterpret_cast<runtime::Stream>(stream));
+      const Context::Lease lease(*ref, info, again.needed(),
+                                 reinterpret_cast<runtime::Stream>(stream));
       return again.launch(lease.data(), again.needed(), stream);
     }
     Struct desc_copy, args_copy;
@@ -175,7 +177,7 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     if (copied != OperandCopies::Operands{} && !plan->op().copies()->can_run(copied, call.stream))
       copied = {};
     const size_t copied_bytes = OperandCopies::bytes(call, copied);
-    const Context::Lease lease(*ref, copied_bytes + needed, call.stream);
+    const Context::Lease lease(*ref, info, copied_bytes + needed, call.stream);
     call.workspace = lease.data() + copied_bytes;
     call.workspace_bytes = needed;
     if (copied_bytes > 0) plan->op().copies()->run(copied, lease.data(), &call);

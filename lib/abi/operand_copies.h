@@ -16,7 +16,7 @@
 
 namespace ligerdsl::lib {
 
-/// Returns true if the address of a matrix or of one of its rows is no multiple of 16 bytes.
+/// Returns true if the address of a matrix or of one of its rows is not a multiple of 16 bytes.
 bool is_unaligned(const BoundTensor& matrix);
 
 class OperandCopies {

@@ -34,17 +34,19 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   }
 }
 
-// Creates the operation's plan. If compiling is forbidden and a kernel is missing, the error
+// Creates the operation's plan. If compiling is forbidden and no cache has a kernel, the error
 // contains the line for `ligerdsl cache warm` that stores the plan's kernels.
 std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
   const runtime::Range range(runtime::RangeKind::plan,
                              runtime::ranges_wanted() ? range_name(info, desc) : "");
   try {
     return info.make(context, desc);
+  } catch (const runtime::EditedNotCached&) {
+    throw;
   } catch (const runtime::NotCached& error) {
     throw runtime::NotCached(
-        error.status(),
-        std::string(error.what()) + ". FILE needs this line: " + warm_line(info, desc, *context));
+        error.status(), std::string(error.what()) +
+                            ". The line of FILE for this plan: " + warm_line(info, desc, *context));
   }
 }
 

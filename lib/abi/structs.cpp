@@ -20,6 +20,12 @@ struct Header {
   uint32_t version;
 };
 
+// Returns "0.2.0" for 200.
+std::string version_text(uint32_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 // Returns the shortest text that parses to exactly this number.
 std::string number(float value) {
   if (std::isnan(value)) return "nan";
@@ -224,10 +230,11 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
   const auto* bytes = static_cast<const char*>(given);
   if (header.struct_size > size &&
       std::any_of(bytes + size, bytes + header.struct_size, [](char byte) { return byte != 0; })) {
-    mismatch("expected 0 in all bytes after the " + std::to_string(size) +
-                 " bytes that this release (" + std::to_string(LIGERDSL_VERSION) +
-                 ") knows, got other values",
-             kRebuild);
+    mismatch("the caller (version " + version_text(header.version) + ") sets fields after byte " +
+                 std::to_string(size) + " that this library (" + version_text(LIGERDSL_VERSION) +
+                 ") does not know",
+             "; load a library of the caller's version, or rebuild the caller with the headers of "
+             "this library");
   }
   std::memcpy(out, defaults, size);
   std::memcpy(out, given, std::min(size, header.struct_size));

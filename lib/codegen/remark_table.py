@@ -60,10 +60,13 @@ def read(text=None):
             raise SystemExit(f"{TABLE.name}: {name} has {len(values) - 1} strings, expected "
                              f"{len(dataclasses.fields(entry)) - 1}")
         to.append(entry(*values))
-    lines = len(re.findall(r"^LIGERDSL_RE(?:MARK|ASON)\(", text, re.M))
-    if lines != len(remarks) + len(reasons):
-        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} are "
-                         "well-formed")
+    read_at = {match.start() for match in ENTRY.finditer(text)}
+    malformed = [f"{match.group(1)} (line {text.count(chr(10), 0, match.start()) + 1})"
+                 for match in re.finditer(r"^LIGERDSL_RE(?:MARK|ASON)\((\w*)", text, re.M)
+                 if match.start() not in read_at]
+    if malformed:
+        raise SystemExit(f"{TABLE.name}: malformed entries: {', '.join(malformed)}; expected "
+                         "(name, \"string\", ...), as the head of the file describes")
     return remarks, reasons
 
 

@@ -269,14 +269,15 @@ std::string convert(const Array& array, DType to) {
   const Item& item = item_of(array.descr);
   if (item.bytes == size_of(to) && item.type == to)
     return array.bytes;  // without conversion to double, which would round large i64
-  if (is_fp8(item.type)) {
-    if (is_fp8(to)) return array.bytes;
-    throw Failure(kUsage, fmt::format("{}: expected {}, got |u1, which holds codes of fp8",
-                                      array.source, name(to)));
-  }
-  if (item.type == DType::bf16)
+  if (is_fp8(item.type) && is_fp8(to)) return array.bytes;
+  if (is_fp8(item.type) || item.type == DType::bf16)
     throw Failure(
-        kUsage, fmt::format("{}: expected {}, got <u2, which holds bf16", array.source, name(to)));
+        kUsage,
+        fmt::format("{}: expected {}, got {}; save the array with another dtype, such as {}",
+                    array.source, name(to),
+                    is_fp8(item.type) ? "|u1 (uint8), which is read as fp8 codes"
+                                      : "<u2 (uint16), which is read as bf16",
+                    is_integer(to) ? "int32" : "float32"));
   if (is_integer(to) && !is_integer(item.type))
     throw Failure(kUsage, fmt::format("{}: expected integers for {}, got {}", array.source,
                                       name(to), array.descr));

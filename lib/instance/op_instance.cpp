@@ -55,8 +55,10 @@ const lib::OpInfo& find_op(const std::string& name, const std::vector<std::strin
     if (op->name == name) return *op;
     names.push_back(op->name);
   }
-  throw Failure(kUsage, fmt::format("no operation '{}'{}; `ligerdsl list` prints them",
-                                    tune::clipped(name), did_you_mean(name, names)));
+  throw Failure(kUsage, fmt::format("no operation{} is named '{}'{}; `ligerdsl list` prints all "
+                                    "operations",
+                                    also.empty() ? "" : " or loaded kernel", tune::clipped(name),
+                                    did_you_mean(name, names)));
 }
 
 std::vector<std::string> setting_names(const lib::OpInfo& info) {

@@ -106,7 +106,7 @@ void DiskCache::report_unwritten(const std::string& reason) const {
   const std::string message = "cannot write to the cache \"" + directory() + "\": " + reason;
   if (mode_ == CacheMode::required) fail(Status::cache_error, message);
   log_once(LogLevel::warning, "cache write:" + directory(),
-           message + "; kernels are cached in memory only");
+           message + "; a kernel that cannot be written is cached in memory only");
 }
 
 void DiskCache::keep_limit(const std::string& stored, int64_t bytes) const {

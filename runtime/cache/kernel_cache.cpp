@@ -209,7 +209,7 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
       log_origin("cache miss: ", entry_of(request.program), request.target, request.key);
   }
   if (!may_compile && edited.any())
-    throw NotCached(
+    throw EditedNotCached(
         Status::not_supported,
         "a kernel for " + request.target + " has edited stages in \"" + edited.folder +
             "\", which every process must compile, and this context must not compile (NO_JIT): "

@@ -26,6 +26,11 @@ struct NotCached : Error {
   using Error::Error;
 };
 
+// The kernel has edited stages. Every process must compile it, so no cache can hold it.
+struct EditedNotCached : NotCached {
+  using NotCached::NotCached;
+};
+
 // Returns the target of `options` as text for people: "cpu (znver3)", "sm_90a, PTX 9.0".
 std::string target_text(const program::CompileOptions& options);
 

@@ -212,9 +212,13 @@ std::shared_ptr<const Driver> Driver::shared() {
 
 GpuInfo Driver::device(int32_t ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_)
-    fail(Status::invalid_device, "cuda:" + std::to_string(ordinal) +
-                                     " does not exist: expected an ordinal from 0 to " +
-                                     std::to_string(device_count_ - 1));
+    fail(Status::invalid_device,
+         "cuda:" + std::to_string(ordinal) + " does not exist: " +
+             (device_count_ == 1
+                  ? "1 GPU is visible, cuda:0"
+                  : std::to_string(device_count_) +
+                        " GPUs are visible, cuda:0 to cuda:" + std::to_string(device_count_ - 1)) +
+             "; CUDA_VISIBLE_DEVICES selects the visible GPUs");
   cuda::Device device = 0;
   check(api_.device_get(&device, ordinal), "opening the device");
   GpuInfo info;

@@ -1,6 +1,8 @@
 #include "runtime/cuda/tensor_map.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <limits>
 
 namespace ligerdsl::runtime {
@@ -10,6 +12,11 @@ constexpr int64_t kVector = 16;               // bytes
 constexpr int64_t kMostElements = 1LL << 30;  // per dimension, because coordinates have 32 bits
 constexpr int64_t kMostStride = 1LL << 40;    // bytes, exclusive
 
+std::string hex(uint64_t address) {
+  char text[16];
+  return "0x" + std::string(text, std::to_chars(std::begin(text), std::end(text), address, 16).ptr);
+}
+
 }  // namespace
 
 std::string reason_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
@@ -17,19 +24,23 @@ std::string reason_not_mapped(const program::TensorMap& map, const uint64_t* slo
   for (size_t dim = 0; dim < view.rank; ++dim) {
     if (view.size(dim) < 1) return "it has no elements";
     if (view.size(dim) > kMostElements)
-      return "its size " + std::to_string(dim) + " is " + std::to_string(view.size(dim)) +
-             ", more than 2^30";
+      return "dimension " + std::to_string(dim) + " has " + std::to_string(view.size(dim)) +
+             " elements, more than 2^30";
   }
-  if (view.address() % kVector != 0) return "its address is not a multiple of 16 bytes";
+  if (view.address() % kVector != 0)
+    return "its address " + hex(view.address()) + " is not a multiple of 16 bytes";
   for (size_t dim = 0; dim + 1 < view.rank; ++dim) {
     const int64_t stride = view.stride(dim);
     const auto text = [&] {
-      return "its stride " + std::to_string(dim) + " is " + std::to_string(stride) + " elements, ";
+      return "the stride of dimension " + std::to_string(dim) + " is " + std::to_string(stride) +
+             " elements";
     };
     if (stride < view.cols())
-      return text() + "less than its " + std::to_string(view.cols()) + " columns";
-    if (stride > kMostStride / size_of(map.type) - 1) return text() + "2^40 bytes or more";
-    if (stride * size_of(map.type) % kVector != 0) return text() + "not a multiple of 16 bytes";
+      return text() + ", less than its " + std::to_string(view.cols()) + " columns";
+    if (stride > kMostStride / size_of(map.type) - 1) return text() + ", 2^40 bytes or more";
+    if (stride * size_of(map.type) % kVector != 0)
+      return text() + " (" + std::to_string(stride * size_of(map.type)) +
+             " bytes), not a multiple of 16 bytes";
   }
   if (map.sliced >= 0 && view.stride(map.sliced) >= program::TensorMap::kSliceStep)
     return "the row stride of its slices is " + std::to_string(view.stride(map.sliced)) +

@@ -226,7 +226,7 @@ TEST_F(Norms, OmittedDxMustBeDescribed) {
   const RmsNormBackwardDesc none = rms_norm_backward_desc();
   expect_failure(ligerdsl_rms_norm_backward(context_.get(), &none, &args, nullptr),
                  LIGERDSL_INVALID_ARGUMENT,
-                 {"`without_d_x`", "got 1", "pass d_x or a parameter's gradient"});
+                 {"`without_d_x`", "got 1", "request d_x or a parameter's gradient"});
 
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.n_cols = 4;

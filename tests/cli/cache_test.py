@@ -56,7 +56,7 @@ def warms_lines_of_no_jit_errors(device, **environment):
         code, text, log = no_jit_process(device, **environment)
         if code != 1:
             break
-        marker = "FILE needs this line: "
+        marker = "The line of FILE for this plan: "
         expect("NO_JIT" in text and "ligerdsl cache warm FILE" in text and marker in text, text)
         line = text[text.index(marker) + len(marker):]
         got, output, errors = ligerdsl.run("cache", "warm", "-", stdin=line)

@@ -62,7 +62,8 @@ def names_that_shadow():
     says("list", 2, ["kernel 'ones': a meta-parameter has the name 'num_warps'", "rename it"],
          load=clashing)
     says(f"list --load {kernels}", 2, ["a kernel named 'gather' was loaded already, from", kernels])
-    says("run gathr", 2, ["no operation 'gathr' (did you mean 'gather'?)"])
+    says("run gathr", 2,
+         ["no operation or loaded kernel is named 'gathr' (did you mean 'gather'?)"])
 
 
 def arguments_that_are_missing():
@@ -235,7 +236,7 @@ def numbers_of_fp8():
         says(f"bench encode type={kind} out=3 x=3 scale=60000", 2,
              [f"scale ({kind}): expected a number from -{largest} to {largest}"])
     says(f"run quantise out=5 step=1 --in x={folder}/codes.npy", 2,
-         ["expected f32, got |u1, which holds codes of fp8"])
+         ["expected f32, got |u1 (uint8), which is read as fp8 codes"])
 
 
 def bits_of_nans():

@@ -225,8 +225,9 @@ TEST(Npy, ConversionKeepsValuesOrIsRefused) {
   EXPECT_EQ(convert(half, DType::f16), little_endian(0x3800, 2));
   const Array brain{.descr = "<u2", .shape = {1}, .bytes = little_endian(0x3f00, 2)};
   EXPECT_EQ(convert(brain, DType::bf16), brain.bytes);
-  EXPECT_NE(words_of(brain, DType::f32).find("expected f32, got <u2, which holds bf16"),
-            std::string::npos);
+  EXPECT_NE(
+      words_of(brain, DType::f32).find("expected f32, got <u2 (uint16), which is read as bf16"),
+      std::string::npos);
   const Array small{.descr = "|i1", .shape = {1}, .bytes = "\xff"};
   EXPECT_EQ(convert(small, DType::i64), std::string(8, '\xff'));
   EXPECT_EQ(convert(small, DType::i16), std::string(2, '\xff'));
@@ -245,9 +246,10 @@ TEST(Npy, ConversionKeepsValuesOrIsRefused) {
   EXPECT_EQ(convert(beyond, DType::f8e5m2), "\xfb");
   const Array codes{.descr = "|u1", .shape = {2}, .bytes = "\x30\x7c", .source = "c.npy"};
   EXPECT_EQ(convert(codes, DType::f8e5m2), codes.bytes);
-  EXPECT_NE(
-      words_of(codes, DType::f32).find("c.npy: expected f32, got |u1, which holds codes of fp8"),
-      std::string::npos);
+  EXPECT_NE(words_of(codes, DType::f32)
+                .find("c.npy: expected f32, got |u1 (uint8), which is read as fp8 codes; save the "
+                      "array with another dtype, such as float32"),
+            std::string::npos);
   EXPECT_EQ(from_memory(codes.bytes, DType::f8e4m3, {2}).descr, "|u1");
   EXPECT_EQ(to_doubles(codes.bytes, DType::f8e4m3), (std::vector<double>{0.5, 384}));
 }

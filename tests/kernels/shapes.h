@@ -55,7 +55,7 @@ void expect_aligned(const Work& work) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// Rows whose length is no multiple of a 16-byte vector.
+// Rows whose length is not a multiple of a 16-byte vector.
 struct RaggedRows {
   DType type;
   int64_t rows, width;

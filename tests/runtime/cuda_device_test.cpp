@@ -157,14 +157,17 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
     const char* why;
   };
   const Case cases[] = {
-      {{0x1008, 100, 72, 80, 1}, "its address is not a multiple of 16 bytes"},
+      {{0x1008, 100, 72, 80, 1}, "its address 0x1008 is not a multiple of 16 bytes"},
       {{0x1000, 0, 72, 80, 1}, "it has no elements"},
       {{0x1000, 100, 0, 80, 1}, "it has no elements"},
-      {{0x1000, 100, 72, 76, 1}, "its stride 0 is 76 elements, not a multiple of 16 bytes"},
-      {{0x1000, 100, 72, 64, 1}, "its stride 0 is 64 elements, less than its 72 columns"},
+      {{0x1000, 100, 72, 76, 1},
+       "the stride of dimension 0 is 76 elements (152 bytes), not a multiple of 16 bytes"},
+      {{0x1000, 100, 72, 64, 1},
+       "the stride of dimension 0 is 64 elements, less than its 72 columns"},
       {{0x1000, 100, 72, uint64_t{1} << 39, 1},
-       "its stride 0 is 549755813888 elements, 2^40 bytes or more"},
-      {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "its size 0 is 1073741825, more than 2^30"}};
+       "the stride of dimension 0 is 549755813888 elements, 2^40 bytes or more"},
+      {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1},
+       "dimension 0 has 1073741825 elements, more than 2^30"}};
   for (const Case& each : cases) {
     uint64_t slots[6] = {7};
     std::copy(std::begin(each.view), std::end(each.view), slots + 1);
@@ -191,13 +194,15 @@ TEST(TensorMap, ChecksFourDimensions) {
       {{2, 100, 8, 64}, {51200, 512, 64, 1}, ""},
       {{2, 100, 8, 64}, {51200, 64, 6400, 1}, ""},
       {{1, 100, 8, 64}, {0, 512, 64, 1}, ""},
-      {{2, 100, 8, 64}, {0, 512, 64, 1}, "its stride 0 is 0 elements, less than its 64 columns"},
+      {{2, 100, 8, 64},
+       {0, 512, 64, 1},
+       "the stride of dimension 0 is 0 elements, less than its 64 columns"},
       {{2, 100, 8, 64},
        {51200, 512, 32, 1},
-       "its stride 2 is 32 elements, less than its 64 columns"},
+       "the stride of dimension 2 is 32 elements, less than its 64 columns"},
       {{2, 100, 8, 64},
        {51200, 516, 64, 1},
-       "its stride 1 is 516 elements, not a multiple of 16 bytes"},
+       "the stride of dimension 1 is 516 elements (1032 bytes), not a multiple of 16 bytes"},
       {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
   for (const Case& each : cases) {
     uint64_t slots[10] = {7, 0x1000};

@@ -158,8 +158,8 @@ inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const c
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
-         "`without_d_x`: expected 0 without a gradient of a parameter, got 1; pass d_x or a "
-         "parameter's gradient");
+         "`without_d_x`: expected 0 when no parameter's gradient is requested, got 1; request d_x "
+         "or a parameter's gradient");
   if (without_d_x && with_d_sum)
     fail(Status::invalid_argument,
          "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x, so pass both or "

@@ -213,7 +213,7 @@ std::string best_table(const TaskSummary& task) {
                       {"ratio", true},
                       {"samples", true, true},
                       {"registers", true, true},
-                      {"configuration, or its changes to the heuristic's"}},
+                      {"configuration (other rows: differences from the heuristic's)"}},
                      rows);
   return html;
 }

@@ -141,10 +141,9 @@ void check_problem(const lib::OpInfo& info, const OpInstance& instance, const Se
   }
   for (const char* letter : info.symbols) {
     if (instance.size(letter) == 0)
-      throw Failure(
-          kUsage,
-          fmt::format("tune: expected {} above 0, got 0, with which {} has nothing to measure",
-                      letter, info.name));
+      throw Failure(kUsage,
+                    fmt::format("tune: expected {} above 0, got 0: {} then has nothing to measure",
+                                letter, info.name));
   }
 }
 

@@ -15,7 +15,8 @@ def _dtype(module, dtype):
     name = NAMES.get(dtype, dtype)
     found = getattr(module, name, None)
     if found is None:
-        raise TypeError(f"{module.__name__} has no dtype {name}; pass the result's array by name")
+        raise TypeError(f"{module.__name__} has no dtype {name}; allocate the result yourself and "
+                        "pass it as a keyword argument")
     return found
 
 
@@ -25,7 +26,8 @@ def _library(like):
         or "torch" in sys.modules and isinstance(like, sys.modules["torch"].Tensor)):
         return sys.modules["numpy" if name == "numpy" else "torch"]
     raise TypeError(f"expected numpy or torch arrays, got a {type(like).__name__}: results are "
-                    "allocated only with these libraries; pass each result's array by name")
+                    "allocated only with these libraries; allocate each result yourself and "
+                    "pass it as a keyword argument")
 
 
 def empty(like, shape, dtype):

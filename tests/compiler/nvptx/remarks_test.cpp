@@ -285,7 +285,7 @@ TEST(Unroll, RepeatsTheBody) {
       << "four copies of the body, and the remainder";
   EXPECT_EQ(PtxKernel(sums(4, true)).count("ld.global"), 4 * plain) << "there is no remainder";
   EXPECT_EQ(PtxKernel(sums(3, true)).count("ld.global"), (3 + 1) * plain)
-      << "8 is no multiple of 3, so there is a remainder";
+      << "8 is not a multiple of 3, so there is a remainder";
   expectAssemblesEverywhere(sums(4, false));
 }
 

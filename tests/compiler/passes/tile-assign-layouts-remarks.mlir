@@ -59,7 +59,7 @@ func.func @no_contiguous_dimension(%x: !columns, %i: i64) {
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 
 func.func @narrow_tiles(%x: !row, %i: i64) {
-  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8; use tiles of whole vectors [narrow-access]}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, not a multiple of 8; use tiles of whole vectors [narrow-access]}}
   %a = tile.load_tile %x[%i, %i] shape [1024, 4] : !row -> tensor<1024x4xbf16>
   return
 }

@@ -104,7 +104,7 @@ func.func @any_address(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_c
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: rows may be unaligned: the address (aligned to 4 bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset) [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: rows are not known to begin at multiples of 16 bytes: the view's address is only known to be a multiple of 4 bytes; load with an alignment offset (View::alignment_offset) [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -164,7 +164,7 @@ func.func @odd_block(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is no multiple of 16 bytes [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is not a multiple of 16 bytes [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 2] {resident = 1 : i64} : !x -> tensor<2xf32>
     %s = arith.addf %acc, %t : tensor<2xf32>
     scf.yield %s : tensor<2xf32>
@@ -194,7 +194,7 @@ func.func @may_be_written(%x: !x, %y: !y) {
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark-re @below {{resident row: not cached: the store at {{.+}}-remarks.mlir:200 may write it before the second loop; promise that the arguments do not overlap (no_alias) [resident-row-not-cached]}}
+    // expected-remark-re @below {{resident row: not cached: the op at {{.+}}-remarks.mlir:200 may write the row before the first loop ends; if it writes another argument, promise that the arguments do not overlap (no_alias); otherwise move it after the first loop [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     tile.store_tile %t, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y

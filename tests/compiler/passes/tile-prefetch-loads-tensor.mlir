@@ -7,7 +7,7 @@
 // RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=67552" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ROOM
-// OTHER: tensor_copies = true: not done: {{sm_[0-9]+}} has no wgmma; compile for sm_90a [no-tensor-copies]
+// OTHER: tensor_copies = true: not done: {{sm_[0-9]+}} has no wgmma; only target sm_90a has it [no-tensor-copies]
 // ROOM: tensor_copies = true: not done: the tiles and mbarriers take {{[0-9]+}} bytes of shared memory per CTA, and {{[0-9]+}} are left; use smaller tiles or fewer stages [no-tensor-copies]
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
@@ -302,7 +302,7 @@ func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, 
 }
 // CHECK-LABEL: func.func @slices_of_four_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: tensor_copies = true: not done: the sliced view has 4 dimensions, and TMA copies take at most 3 of a slice [no-tensor-copies]
+// REMARK: tensor_copies = true: not done: the view is sliced and has 4 dimensions, and TMA copies of a sliced view take at most 3 [no-tensor-copies]
 func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

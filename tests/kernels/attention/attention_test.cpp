@@ -146,7 +146,8 @@ TEST(Attention, TypesAndHeads) {
   }
 }
 
-// Cases: tiles wider than heads, heads whose columns are no multiple of a vector, the widest heads.
+// Cases: tiles wider than heads, heads whose columns are not a multiple of a vector, the widest
+// heads.
 TEST(Attention, HeadDimensions) {
   uint64_t seed = 201;
   for (int64_t dim : {1, 40, 80, 96, 100, 128, 136, 192, 208, 256})

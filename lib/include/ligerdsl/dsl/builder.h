@@ -84,8 +84,8 @@ class KernelBuilder {
     static_assert(std::is_invocable_v<Body&, Scalar, T...>,
                   "for_range: the body takes (Scalar index, then one parameter per carried value)");
     static_assert(std::is_same_v<std::invoke_result_t<Body&, Scalar, T...>, Carry<T...>>,
-                  "for_range: the body must return carry(...) with the kinds of the initial "
-                  "values, in the same order");
+                  "for_range: the body must return carry(...) with values of the same kinds as the "
+                  "initial values, in the same order");
     detail::RegionBody region = [&](const std::vector<detail::Handle>& in) {
       auto carried = detail::unpack<Carry<T...>>(in, 1);
       return detail::pack(
@@ -146,8 +146,8 @@ class KernelBuilder {
     static_assert(std::is_same_v<std::invoke_result_t<Condition&, T...>, Scalar>,
                   "while_: the condition must return a Scalar of i1");
     static_assert(std::is_same_v<std::invoke_result_t<Body&, T...>, Carry<T...>>,
-                  "while_: the body must return carry(...) with the kinds of the initial values, "
-                  "in the same order");
+                  "while_: the body must return carry(...) with values of the same kinds as the "
+                  "initial values, in the same order");
     detail::RegionBody test = [&](const std::vector<detail::Handle>& in) {
       return std::vector<detail::Handle>{
           std::apply(condition, detail::unpack<Carry<T...>>(in)).handle()};

@@ -38,8 +38,8 @@ def _register_dispatched(registry):
         best = min(usable, key=lambda each: each.preference_rank)
         if operation not in handed_on:
             handed_on.add(operation)
-            warnings.warn(f"ligerdsl has no {operation}, so Liger's {best.impl_name} runs",
-                          stacklevel=2)
+            warnings.warn(f"ligerdsl does not implement {operation}, so Liger's implementation "
+                          f"{best.impl_name!r} runs instead", stacklevel=2)
         return best
 
     registry.get_registered = get_registered
