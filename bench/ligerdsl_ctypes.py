@@ -102,8 +102,9 @@ class Library:
         self.c.ligerdsl_last_error.restype = c.c_char_p
         self.c.ligerdsl_build_info.restype = c.c_char_p
         self.c.ligerdsl_status_name.restype = c.c_char_p
-        self.c.ligerdsl_plan_workspace_bytes_for.restype = c.c_size_t
-        self.c.ligerdsl_plan_workspace_bytes_for.argtypes = [c.c_void_p, c.c_int64]
+        for suffix in "for", "with_copies":
+            bytes_of = getattr(self.c, f"ligerdsl_plan_workspace_bytes_{suffix}")
+            bytes_of.restype, bytes_of.argtypes = c.c_size_t, [c.c_void_p, c.c_int64]
         self.ops = {op.name: op for op in OPS}
 
     def check(self, status):
@@ -174,8 +175,10 @@ class Plan:
                                                              c.byref(self.handle)))
         self.execute = getattr(lib.c, f"ligerdsl_{op.name}_execute")
 
-    def workspace_bytes(self, rows):
-        size = self.context.library.c.ligerdsl_plan_workspace_bytes_for(self.handle, rows)
+    def workspace_bytes(self, rows, suffix="for"):
+        """suffix: "with_copies" includes memory for copies of unaligned operands."""
+        bytes_of = getattr(self.context.library.c, f"ligerdsl_plan_workspace_bytes_{suffix}")
+        size = bytes_of(self.handle, rows)
         if size == 2**64 - 1:
             self.context.library.check(INVALID_SHAPE)
         return size
@@ -205,7 +208,7 @@ class Plan:
             raise Error(f"{self.op.name}: unknown arguments: {', '.join(values)}; expected names "
                         "from "
                         f"{', '.join(a.name for a in self.op.args)}")
-        size = self.workspace_bytes(rows)
+        size = self.workspace_bytes(rows, "with_copies")
         address, memory = allocate(size, self.context.device)
         stream = current_stream(self.context.device)
         execute, check, handle = self.execute, self.context.library.check, self.handle
@@ -217,5 +220,5 @@ class Plan:
                 check(status)
 
         run.keep = (args, keep, memory)
-        run.workspace_bytes = size
+        run.workspace_bytes = self.workspace_bytes(rows)
         return run

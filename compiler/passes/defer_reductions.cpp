@@ -207,10 +207,11 @@ void remarkMeetings(scf::ForOp loop) {
   }
   for (Operation* reduce : meetings)
     missed(reduce, RemarkId::barrier_in_each_iteration)
-        << "this reduction synchronises the threads of the CTA in every iteration; it can move "
-           "after the loop only if the loop uses its one result and a carried value only to "
-           "combine them, by the reduction's own operation; otherwise carry a tile of one value "
-           "per lane and reduce it after the loop (OnlineSums, for sums of exponentials)";
+        << "this reduction synchronises the threads of the CTA in every iteration; to move it "
+           "after the loop, use its result only to update a carried value by the reduction's own "
+           "operation (total = total + sum(tile)), and read that value nowhere else in the loop; "
+           "or carry a tile of one value per lane and reduce that after the loop (OnlineSums, for "
+           "sums of exponentials)";
 }
 
 class TgpuDeferReductionsPass : public impl::TgpuDeferReductionsPassBase<TgpuDeferReductionsPass> {

@@ -95,7 +95,7 @@ LoopTiles LoopPlanner::chooseTiles() {
   if (target.ctas == 1 || !tiles.haveOperands()) return tiles;
   const std::string why = reasonNotShared(tiles);
   if (why.empty()) return tiles;
-  remarkNoTma("every CTA of the cluster computes the whole tile, because " + why);
+  remarkNoTma("the CTAs of the cluster cannot share the operands of a dot: " + why);
   return staging.tilesWithoutOperands(ahead, once);
 }
 

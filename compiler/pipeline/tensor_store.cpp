@@ -37,9 +37,10 @@ Operation* rivalOf(tile::StoreTileOp store) {
   return rival;
 }
 
-// Returns the buffer of an earlier TMA store in the block, which has already waited for the
-// previous iteration's writes. Two stores that alternate in one buffer cost less than a second
-// buffer, which would take ring stages.
+// Returns the buffer of type `type` that an earlier TMA store in the same block uses. Returns null
+// if there is none, or outside loops. The first store to the buffer has already waited until the
+// previous iteration's writes are complete. Waiting for a shared buffer costs less than a second
+// buffer, which would leave less shared memory for the ring's stages.
 tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
   if (!store->getParentOfType<scf::ForOp>()) return {};
   for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())

@@ -289,7 +289,10 @@ std::vector<TensorMap> readMaps(Reader& in) {
     map.sliced = in.i32();
     map.stores = in.boolean();
     if (map.box.empty() || map.dims() > TensorMap::kMostDims)
-      in.fail("expected a tensor map with 1 to 5 dimensions, got " + std::to_string(map.dims()));
+      in.fail(
+          "expected a tensor map with a box of 1 or more dimensions and at most 5 dimensions "
+          "in all, got a box of " +
+          std::to_string(map.box.size()) + " and " + std::to_string(map.dims()) + " in all");
     if (map.sliced >= static_cast<int32_t>(map.box.size()) - 1 && map.sliced >= 0)
       in.fail("expected a tensor map of slices along a dimension before the last (" +
               std::to_string(map.box.size() - 1) + "), got dimension " +

@@ -93,8 +93,7 @@ void cross_entropy(CheckTable& t) {
   oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
   results.add(t, expected, logits.values, t.f32_scalar, t.exact, t.f32_elementwise);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
-  // With smoothing, the gradient of a correctly predicted row is nearly 0. So errors are relative
-  // to the largest element of all rows.
+  // Errors are relative to the largest element of all rows, not to that of each row.
   t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
   t.variant("");
 

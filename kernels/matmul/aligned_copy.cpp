@@ -43,14 +43,10 @@ void add_aligned_copy(Operation& operation, const Machine& machine, Operand oper
 }
 
 CopyGain gain_of_copies(double flop_per_row, const CopiedBytes& bytes) {
-  // Rates of an H200: bf16 matmuls with unaligned and with aligned rows in flop/s, and copies of
-  // unaligned rows in bytes/s.
-  constexpr double kUnalignedFlops = 80e12, kAlignedFlops = 650e12, kCopyBytes = 2.5e12;
-  constexpr double kLaunch = 2.5e-6;  // seconds
-  constexpr double kReadAndWrite = 2, kSecondsPerByte = kReadAndWrite / kCopyBytes;
-  return {.gained_per_row = flop_per_row * (1 / kUnalignedFlops - 1 / kAlignedFlops) -
-                            bytes.per_row * kSecondsPerByte,
-          .lost = bytes.fixed * kSecondsPerByte + bytes.copies * kLaunch};
+  using Rates = CopyRates;
+  return {.gained_per_row = flop_per_row * (1 / Rates::kUnalignedFlops - 1 / Rates::kAlignedFlops) -
+                            bytes.per_row * Rates::kSecondsPerByte,
+          .lost = bytes.fixed * Rates::kSecondsPerByte + bytes.copies * Rates::kLaunch};
 }
 
 }  // namespace ligerdsl::kernels

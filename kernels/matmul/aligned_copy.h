@@ -1,7 +1,7 @@
 // Copies matmul operands to the workspace, where their rows begin at multiples of 128 bytes.
 //
 // TMA and cp.async need rows that begin at multiples of 16 bytes. A matmul of unaligned rows loads
-// single elements, which takes several times as long.
+// single elements, which takes several times as long. copy_choice.h chooses the operands to copy.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,14 @@ const char* name_of(Operand operand, bool copied);
 // aligned_a, or b and aligned_b, which do not overlap.
 void add_aligned_copy(Operation& operation, const Machine& machine, Operand operand, DType type,
                       const Size& rows, int64_t cols);
+
+// Rates on an H200. Matmuls are bf16 and limited by tensor cores.
+struct CopyRates {
+  static constexpr double kUnalignedFlops = 80e12, kAlignedFlops = 650e12;  // matmuls: flop/s
+  static constexpr double kCopyBytes = 2.5e12;                              // copies: bytes/s
+  static constexpr double kLaunch = 2.5e-6;                                 // seconds
+  static constexpr double kSecondsPerByte = 2 / kCopyBytes;                 // reads and writes
+};
 
 // Effect of copying unaligned operands: seconds saved per row of `a` in memory, and a fixed cost in
 // seconds.

@@ -183,6 +183,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& optio
 // the general schedule. The schedule with most_rows = most() uses this tile.
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
+// Returns the matmul whose tile is chosen by predicted time for calls with more rows than few_rows,
+// or none if the schedule does not predict times.
+std::optional<WideMatmul> wide_matmul(const Machine& machine, MatmulOptions options);
+
 // Returns true if calls with unaligned rows of a or b have their own schedule (`unaligned`). That
 // is so if a row length is not a multiple of 16 bytes, or if a cluster, which needs TMA copies, may
 // be fastest.

@@ -82,9 +82,11 @@ c overlaps no other tensor. Partial sums take at most 64 N M bytes of the worksp
 otherwise at most a tile of f32 per SM (16.5 MiB on an H200). Copies of operands need more memory.
 On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
 of 16 bytes. If row lengths prevent that and the matmul is large enough, unaligned operands are first
-copied to the workspace, where rows begin at multiples of 128 bytes. On sm_90a the one-call form also
-copies operands whose address or row pitch is not a multiple of 16 bytes, if that saves time. A
-plan's execute does not. Otherwise a kernel moves single elements (LIGERDSL_LOG=debug names the
+copied to the workspace, where rows begin at multiples of 128 bytes. On sm_90a 16-bit operands whose
+address or row pitch is not a multiple of 64 bytes are also copied, if that saves time. The
+one-call form does so. A plan's execute does if its workspace has the bytes that
+ligerdsl_plan_workspace_bytes_with_copies returns; at most 1 GiB is copied. Otherwise a kernel moves
+single elements of rows that do not begin at multiples of 16 bytes (LIGERDSL_LOG=debug names the
 argument). If only c or bias is unaligned, that tensor alone is moved by single elements.
 The library's own kernels are used on every device.""",
         [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],

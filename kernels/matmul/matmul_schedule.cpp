@@ -522,11 +522,13 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
 
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu() || o.transposed_a()) return {};
-  MatmulOptions aligned = o;
-  aligned.most_rows = 0, aligned.unaligned = false;
-  const std::optional<WideMatmul> wide =
-      wide_matmul(machine, aligned, one_cta_product(machine, aligned));
+  const std::optional<WideMatmul> wide = wide_matmul(machine, o);
   return wide ? rows_of_tiles(*wide, max_few_rows(machine, o)) : std::vector<ChosenRows>{};
+}
+
+std::optional<WideMatmul> wide_matmul(const Machine& machine, MatmulOptions options) {
+  options.most_rows = 0, options.unaligned = false;
+  return wide_matmul(machine, options, one_cta_product(machine, options));
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {

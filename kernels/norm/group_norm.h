@@ -105,8 +105,8 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
 // Computes each group's means, which d_x needs, from its batch's partial sums. Arguments: mean_nq,
 // mean_q [n G] f32, weight_partials, bias_partials, weight.
 void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
-// Arguments: d_x, d_y, x, weight, mean, rstd, and mean_nq, mean_q or the partials. d_x may be
-// exactly d_y.
+// Arguments: d_x, d_y, x, weight, mean, rstd; with own_means weight_partials and bias_partials,
+// otherwise mean_nq and mean_q. d_x may be exactly d_y.
 void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
 
 // Returns true if a tile can have n elements: the odd factor of n must be at most 31.

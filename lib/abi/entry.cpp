@@ -51,10 +51,17 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
-// Returns the operands that the one-call form copies to aligned memory.
-OperandCopies::Operands copied_operands(const Plan& plan, const Call& call) {
+// Returns true if the call copies no operand whose copy kernel is not compiled.
+bool has_copy_kernels(const Plan& plan, const Call& call) {
   const OperandCopies* const copies = plan.op().copies();
-  return copies ? copies->operands_to_copy(call) : OperandCopies::Operands{};
+  return !copies || copies->are_compiled_for(call);
+}
+
+// Compiles the kernels that copy the call's operands. A call that is captured does not compile, so
+// it copies only with kernels that earlier calls compiled.
+void compile_copy_kernels(const Plan& plan, const Call& call) {
+  if (has_copy_kernels(plan, call) || plan.context().device().capturing(call.stream)) return;
+  plan.op().copies()->compile_for(call);
 }
 
 // A call that differs from a recent call of this thread only in addresses and numeric arguments. It
@@ -63,7 +70,7 @@ class RepeatedCall {
  public:
   // Converts to false, and has no effect, if
   // - no recent call has the same key,
-  // - an operand must be copied, which only the one-call form does,
+  // - the one-call form must compile a kernel that copies an operand,
   // - the call needs the full checks, or
   // - the plan's last lookup in `plans` was long ago. A new lookup then keeps the cache from
   //   dropping the plan as least recently used. `plans` is null if the caller holds the plan.
@@ -73,9 +80,7 @@ class RepeatedCall {
     if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
     plan_ = entry->plan.lock();
     const bool is_one_call = plans != nullptr;
-    if (!plan_ ||
-        (is_one_call && copied_operands(*plan_, entry->call) != OperandCopies::Operands{}))
-      return;
+    if (!plan_ || (is_one_call && !has_copy_kernels(*plan_, entry->call))) return;
     plan_->check_values(args);
     entry_ = entry;
     entry_->in_use = true;
@@ -87,7 +92,8 @@ class RepeatedCall {
   RepeatedCall& operator=(const RepeatedCall&) = delete;
 
   explicit operator bool() const { return entry_; }
-  size_t needed() const { return entry_->workspace; }
+  // Returns the bytes of workspace that the call can use.
+  size_t bytes() const { return entry_->workspace + plan_->bytes_of_copies(entry_->call); }
 
   void launch(void* workspace, size_t bytes, ligerdsl_stream_t stream) {
     entry_->call.workspace = static_cast<std::byte*>(workspace);
@@ -157,9 +163,9 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/true);
     const CallKey key = desc ? CallKey(info, context, desc, args) : CallKey();
     if (RepeatedCall again(calls, key, &ref->plans(), info, args); again) {
-      const Context::Lease lease(*ref, info, again.needed(),
-                                 reinterpret_cast<runtime::Stream>(stream));
-      return again.launch(lease.data(), again.needed(), stream);
+      const size_t bytes = again.bytes();
+      const Context::Lease lease(*ref, info, bytes, reinterpret_cast<runtime::Stream>(stream));
+      return again.launch(lease.data(), bytes, stream);
     }
     Struct desc_copy, args_copy;
     read_desc(info, desc, &desc_copy);
@@ -173,16 +179,12 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);
-    OperandCopies::Operands copied = copied_operands(*plan, call);
-    if (copied != OperandCopies::Operands{} && !plan->op().copies()->can_run(copied, call.stream))
-      copied = {};
-    const size_t copied_bytes = OperandCopies::bytes(call, copied);
-    const Context::Lease lease(*ref, info, copied_bytes + needed, call.stream);
-    call.workspace = lease.data() + copied_bytes;
-    call.workspace_bytes = needed;
-    if (copied_bytes > 0) plan->op().copies()->run(copied, lease.data(), &call);
+    compile_copy_kernels(*plan, call);
+    call.workspace_bytes = needed + plan->bytes_of_copies(call);
+    const Context::Lease lease(*ref, info, call.workspace_bytes, call.stream);
+    call.workspace = lease.data();
     plan->launch(call, needed);
-    if (copied_bytes == 0) remember(calls, key, *plan, call, needed, use_of_plan);
+    remember(calls, key, *plan, call, needed, use_of_plan);
   });
 }
 
@@ -198,6 +200,17 @@ size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
     const HandleUse use(HandleKind::plan, plan, "plan");
     const Plan& made = **static_cast<PlanRef*>(use.object());
     bytes = made.workspace_bytes(rows);
+    made.op().prepare(rows);
+  });
+  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
+}
+
+size_t ligerdsl_plan_workspace_bytes_with_copies(ligerdsl_plan_t plan, int64_t rows) {
+  size_t bytes = 0;
+  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_with_copies", [&] {
+    const HandleUse use(HandleKind::plan, plan, "plan");
+    const Plan& made = **static_cast<PlanRef*>(use.object());
+    bytes = made.workspace_bytes_with_copies(rows);
     made.op().prepare(rows);
   });
   return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;

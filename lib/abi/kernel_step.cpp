@@ -27,8 +27,10 @@ KernelStep::KernelStep(Context& context, const kernels::Step& step, const StepNa
                integer != names.integers.end()) {
       arguments_.push_back({Source::constant, 0, bits_of(type.dtype, integer->second), type.dtype});
     } else {
-      fail(Status::internal_error, "argument " + argument.name + " of kernel " + step.program.name +
-                                       " has no view, number or constant of this name");
+      fail(Status::internal_error, "kernel " + step.program.name + " has an argument " +
+                                       argument.name +
+                                       ", but the operation has no view, number or constant of "
+                                       "this name");
     }
   }
   launcher_ = std::make_unique<Launcher>(context, step.program, step.launch, promises);

@@ -1,9 +1,8 @@
-// Copies of unaligned matmul operands to aligned memory.
+// Copies of unaligned matmul operands to the workspace (kernels/matmul/copy_choice.h).
 //
-// Fast matmuls load operands whose address and rows are aligned to 16 bytes. If the row length is a
-// multiple of 16 bytes, but the address or the row stride of a call is not, the one-call form
-// copies the operand first. A plan's execute() does not, because the size of its workspace must not
-// depend on addresses. Without a copy, the kernel loads one element at a time.
+// Calls copy operands if their workspace has room for the copies. Plans report the bytes that they
+// need separately (ligerdsl_plan_workspace_bytes_with_copies), because the size of a required
+// workspace must not depend on addresses.
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "kernels/matmul/matmul.h"
+#include "kernels/matmul/copy_choice.h"
 #include "lib/abi/kernel_step.h"
 
 namespace ligerdsl::lib {
@@ -21,30 +20,37 @@ bool is_unaligned(const BoundTensor& matrix);
 
 class OperandCopies {
  public:
-  static constexpr size_t kOperands = 2;                 // tensors 0 and 1 of a call: a and b
-  static constexpr size_t kMostBytes = size_t{1} << 30;  // limit: the context keeps the memory
-  using Operands = std::array<bool, kOperands>;
+  using Operands = kernels::CopyChoice::Operands;
+  static constexpr size_t kOperands = kernels::CopyChoice::kOperands;  // tensors 0 and 1 of a call
+  static constexpr size_t kMostBytes = size_t{1} << 30;  // calls copy at most this many bytes
 
   OperandCopies(const ContextRef& context, const kernels::MatmulOptions& options);
 
-  /// Returns the operands to copy: none if copies save no time, take more than kMostBytes or leave
-  /// an operand unaligned. Does not read call.stream.
+  /// Returns the largest number of bytes that a call with `rows` rows copies.
+  size_t most_bytes(int64_t rows) const;
+  /// Returns the operands to copy, or none if their copy kernels are not compiled. Does not read
+  /// call.stream.
   Operands operands_to_copy(const Call& call) const;
-  /// Returns false if the stream is being captured and a copy kernel is not compiled yet.
-  bool can_run(const Operands& operands, runtime::Stream stream) const;
   /// Returns the bytes of the copies, a multiple of kWorkspaceAlign.
-  static size_t bytes(const Call& call, const Operands& operands);
+  size_t bytes(const Call& call, const Operands& operands) const;
   /// Copies the operands to `memory`, which has bytes() bytes, and binds the copies to the call.
-  /// Compiles an operand's copy kernel at its first use.
   void run(const Operands& operands, std::byte* memory, Call* call) const;
 
+  /// Returns true if the call copies no operand whose copy kernel is not compiled.
+  bool are_compiled_for(const Call& call) const;
+  /// Compiles the copy kernels of the operands that the call copies.
+  void compile_for(const Call& call) const;
+  /// Compiles all copy kernels.
+  void compile() const;
+
  private:
-  const KernelStep& step(size_t operand) const;
+  Operands choose(const Call& call) const;
+  bool are_compiled(const Operands& operands) const;
+  void compile(size_t operand) const;
 
   ContextRef context_;
   DType type_;
-  double columns_of_c_;
-  std::array<int64_t, kOperands> columns_;  // row lengths; 0: the operand is not copied
+  kernels::CopyChoice choice_;
   mutable std::mutex compiling_;
   mutable std::array<std::unique_ptr<KernelStep>, kOperands> steps_;
 };

@@ -5,6 +5,7 @@
 
 #include "lib/abi/call_ranges.h"
 #include "lib/abi/failure.h"
+#include "lib/abi/operand_copies.h"
 #include "lib/abi/validate.h"
 #include "lib/abi/warm_line.h"
 #include "runtime/cache/kernel_cache.h"
@@ -95,6 +96,19 @@ size_t Plan::workspace_bytes(int64_t rows) const {
   return op_->workspace_bytes(rows);
 }
 
+size_t Plan::workspace_bytes_with_copies(int64_t rows) const {
+  const size_t bytes = workspace_bytes(rows);
+  const OperandCopies* const copies = op_->copies();
+  if (!copies) return bytes;
+  copies->compile();
+  return bytes + copies->most_bytes(rows);
+}
+
+size_t Plan::bytes_of_copies(const Call& call) const {
+  const OperandCopies* const copies = op_->copies();
+  return copies ? copies->bytes(call, copies->operands_to_copy(call)) : 0;
+}
+
 size_t Plan::count(Call* call) const {
   call->rows = op_->rows(*call);
   return workspace_bytes(call->rows);
@@ -107,18 +121,36 @@ void Plan::launch(const Call& call, size_t needed) const {
                                           " rows (ligerdsl_plan_workspace_bytes_for), got " +
                                           std::to_string(call.workspace_bytes));
   }
-  if (needed > 0) require_pointer(call.workspace, "workspace");
-  if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {
+  // The operands are chosen once, because another thread may compile a copy kernel meanwhile.
+  const OperandCopies* const copies = call.workspace_bytes > needed ? op_->copies() : nullptr;
+  OperandCopies::Operands operands{};
+  if (copies) operands = copies->operands_to_copy(call);
+  size_t copied = copies ? copies->bytes(call, operands) : 0;
+  if (copied > call.workspace_bytes - needed) copied = 0;
+  const size_t used = needed + copied;
+  if (used > 0) require_pointer(call.workspace, "workspace");
+  if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && used > 0) {
     fail(Status::invalid_misaligned,
          "`workspace`: expected an address that is a multiple of 256 bytes, got " +
              address_text(call.workspace));
   }
-  if (needed > 0) check_workspace(*info_, call, needed);
+  if (used > 0) check_workspace(*info_, call, used);
+  if (copied == 0) [[likely]] {
+    launch_checked(call);
+  } else {
+    Call aligned = call;
+    aligned.workspace += copied;
+    copies->run(operands, call.workspace, &aligned);
+    launch_checked(aligned);
+  }
+  calls_->fetch_add(1, std::memory_order_relaxed);
+}
+
+void Plan::launch_checked(const Call& call) const {
   if (!observed_) [[likely]]
     op_->execute(call);
   else
     launch_observed(call);
-  calls_->fetch_add(1, std::memory_order_relaxed);
 }
 
 void Plan::launch_observed(const Call& call) const {

@@ -52,7 +52,7 @@ class OpPlan {
   // Returns, for reports, the choices of a call that its kernels do not show. The call's tensors
   // need no memory.
   virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
-  // Returns the one-call form's copies of unaligned operands, or null if it copies none.
+  // Returns the copies of unaligned operands, or null if no call copies operands.
   virtual const OperandCopies* copies() const { return nullptr; }
 };
 
@@ -80,15 +80,22 @@ class Plan : public std::enable_shared_from_this<Plan> {
   // Returns the bytes of the workspace for `rows` rows. Throws INVALID_SHAPE for a number of rows
   // that no call can have.
   size_t workspace_bytes(int64_t rows) const;
+  // Returns workspace_bytes() and the bytes for copies of operands. Compiles the copy kernels.
+  size_t workspace_bytes_with_copies(int64_t rows) const;
+  // Returns the bytes that the call's copies of operands add to the workspace that it can use. They
+  // are 0 if a copy kernel is not compiled.
+  size_t bytes_of_copies(const Call& call) const;
   // Sets the call's number of rows and returns the bytes of the workspace that they need.
   size_t count(Call* call) const;
-  // Checks the workspace and launches.
+  // Checks the workspace and launches. Copies operands if the workspace has more than the needed
+  // bytes and the copies fit.
   void execute(Call* call) const { launch(*call, count(call)); }
   void launch(const Call& call, size_t needed) const;
 
  private:
   std::string refusal(int64_t rows) const;
   int64_t find_most_rows() const;
+  void launch_checked(const Call& call) const;
   void launch_observed(const Call& call) const;
 
   const OpInfo* info_;

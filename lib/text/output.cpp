@@ -96,7 +96,7 @@ void print_text(std::string_view text) {
 
 void print_error(const std::string& message) {
   flush_stdout();                        // so that earlier output precedes the error
-  constexpr size_t kLongestLine = 4000;  // about twice the length of the list of all operations
+  constexpr size_t kLongestLine = 4000;  // bytes; longer lines of a message are cut
   const std::string line =
       fmt::format("ligerdsl: {}\n", printable(with_short_lines(message, kLongestLine)));
   std::fwrite(line.data(), 1, line.size(), stderr);

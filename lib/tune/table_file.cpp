@@ -175,14 +175,20 @@ class LockedTable {
     while (!try_to_lock(path, stop)) {
       if (lock_ && (lock_->was_stopped() || std::chrono::steady_clock::now() > until))
         runtime::fail(runtime::Status::invalid_argument,
-                      "table \"" + path + "\": " + runtime::lock_holder(file_->get()) +
-                          " holds the file's lock (flock)" +
-                          (lock_->was_stopped() ? "" : " for more than 30 s; end that process"));
+                      "table \"" + path + "\" was not updated: " + why(*lock_));
     }
   }
 
  private:
   static constexpr std::chrono::seconds kPatience{30};
+
+  std::string why(const runtime::FileLock& lock) const {
+    const std::string holder = runtime::lock_holder(file_->get());
+    return lock.was_stopped()
+               ? "the wait for its lock (flock), which " + holder + " holds, was stopped"
+               : "its lock (flock) was not free for 30 s; " + holder +
+                     " holds it; wait until that process has ended, or end it";
+  }
 
   bool try_to_lock(const std::string& path, int stop) {
     lock_.reset();

@@ -7,7 +7,8 @@
 namespace ligerdsl::test::execute_losses_test {
 namespace {
 
-// Labels are a column of a table, then a 2-D view whose dimensions merge into one stride.
+// Labels are a 2-D view whose dimensions merge into one stride. Labels without a common stride are
+// refused, and so is a loss with a stride other than 1.
 TEST_F(Execute, LabelsOfAnyStride) {
   Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {2, 2}, {6, 3}), loss(LIGERDSL_F32, {4}),
       counts(LIGERDSL_F32, {4});

@@ -291,9 +291,10 @@ bool Plan::materialiseMore() {
         Operation* write = hazard(load, identity, static_cast<int>(index));
         if (!write) continue;
         missed(load, RemarkId::tile_copied)
-            << "the tile is copied: the store at " << placeOf(write)
-            << " may write it before it is used; promise that the arguments do not overlap "
-               "(no_alias), or use it before that store";
+            << "the tile is copied, because the op at " << placeOf(write)
+            << " may write the tile's memory before the tile is used; use the tile before that "
+               "op, or, if the op writes another argument, promise that the arguments do not "
+               "overlap (no_alias)";
         wanted.push_back(load->getResult(0));
       }
       evaluated.insert(reads.ops.begin(), reads.ops.end());

@@ -181,7 +181,8 @@ void Plan::scheduleTile(Operation* op) {
   }
 }
 
-// Returns the tiles that a terminator yields, with their target buffers.
+// Returns the tiles that a terminator yields and that are not yet in their target buffers, with
+// these buffers.
 SmallVector<std::pair<Value, Buffer*>> Plan::yieldedTiles(Operation* terminator) const {
   SmallVector<std::pair<Value, Buffer*>> result;
   Operation* parent = terminator->getParentOp();

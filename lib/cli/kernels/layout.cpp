@@ -100,10 +100,20 @@ std::vector<RecordedKernel> record(const Globals& globals, const LayoutRequest& 
   return choose_variant(context->recorded, request.variant, true);
 }
 
-// Adds the shapes of all the kernel's tiles to `all`. Returns the kernel's name and the requested
-// layouts.
+// Shapes of all tiles of a kernel, and the lines that create them.
+struct AllTiles {
+  std::set<std::string> shapes;
+  std::set<int> lines;
+
+  void add(const Json& layout) {
+    shapes.insert(shape_text(layout["shape"]));
+    for (const Json& tile : layout["tiles"]) lines.insert(tile["line"].get<int>());
+  }
+};
+
+// Adds all the kernel's tiles to `all`. Returns the kernel's name and the requested layouts.
 Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded,
-            const LayoutRequest& request, std::set<std::string>* all) {
+            const LayoutRequest& request, AllTiles* all) {
   const std::string name = program::parseProgram(recorded.program).name;
   program::CompileOptions options = recorded.options;
   options.emit = "layouts";
@@ -113,7 +123,7 @@ Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded,
         program::parseArtifact(compiler.compile(recorded.program, program::serialize(options)))
             .code;
     for (Json item : Json::parse(text)) {
-      all->insert(shape_text(item["shape"]));
+      all->add(item);
       if (!wanted(item, request)) continue;
       add_properties(&item);
       layouts.push_back(std::move(item));
@@ -141,21 +151,24 @@ int layout(const Globals& globals, const LayoutRequest& request) {
         kUsage, "--target cpu: tiles on a CPU have no layout; name a GPU, such as --target sm_90a");
   const auto compiler = open_compiler();
   Json result = Json::array();
-  std::set<std::string> shapes;
+  AllTiles all;
   bool found = false;
   for (const RecordedKernel& one : record(globals, request, target)) {
-    result.push_back(listed(*compiler, one, request, &shapes));
+    result.push_back(listed(*compiler, one, request, &all));
     found = found || !result.back()["layouts"].empty();
   }
-  if (!found && shapes.empty())
+  if (!found && all.shapes.empty())
     throw Failure(kNothingFound, request.kernel + " has no tiles, only scalars");
   if (!found)
     throw Failure(
         kNothingFound,
-        fmt::format("no tile of {}{}{}; its tiles have the shapes {}", request.kernel,
+        fmt::format("no tile of {}{}{}; its tiles have the shapes {}{}", request.kernel,
                     request.tile.empty() ? "" : fmt::format(" of shape {}", request.tile),
-                    request.line == 0 ? "" : fmt::format(" created on line {}", request.line),
-                    fmt::join(shapes, ", ")));
+                    request.line == 0 ? "" : fmt::format(" is created on line {}", request.line),
+                    fmt::join(all.shapes, ", "),
+                    request.line == 0
+                        ? ""
+                        : fmt::format(" and are created on lines {}", fmt::join(all.lines, ", "))));
   if (globals.json != "-") {
     for (const Json& kernel : result) {
       if (kernel["layouts"].empty()) continue;

@@ -297,6 +297,14 @@ typedef struct ligerdsl_plan* ligerdsl_plan_t;
  * of rows that no call can have. With such rows execute fails with INVALID_SHAPE.
  * ligerdsl_last_error gives the reason. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
+/* Returns the bytes of workspace with which execute can also copy tensors whose rows are not
+ * aligned, and compiles the kernels that copy them. With fewer bytes, execute reads such rows in
+ * place, which may take ten times as long. The one-call form always copies.
+ *
+ * The result is larger than that of ligerdsl_plan_workspace_bytes_for only for some operations on a
+ * GPU (ops.h names them). It depends only on the plan and the number of rows. Errors are the same.
+ * Do not call it while a stream is being captured. */
+LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_with_copies(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is allowed */
 

@@ -189,6 +189,12 @@ class Plan : public Handle<ligerdsl_plan_t, ligerdsl_plan_destroy> {
     if (bytes == SIZE_MAX) check(LIGERDSL_INVALID_SHAPE);
     return bytes;
   }
+  // Returns the bytes with which execute can also copy unaligned tensors. Compiles kernels.
+  size_t workspace_bytes_with_copies(int64_t rows) const {
+    const size_t bytes = ligerdsl_plan_workspace_bytes_with_copies(get(), rows);
+    if (bytes == SIZE_MAX) check(LIGERDSL_INVALID_SHAPE);
+    return bytes;
+  }
 };
 
 // A launch argument of CompiledKernel.

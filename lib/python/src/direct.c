@@ -342,7 +342,7 @@ static int has_columns_together(PyObject* tensor) {
 
 static int report_copy(const Plan* plan, PyObject* tensor) {
   const char* operation = bind_operations[plan->backward_steps[0].operation].name;
-  PyObject* nothing = PyObject_CallFunction(count_copy, "ssO", operation, "gradient", tensor);
+  PyObject* nothing = PyObject_CallFunction(count_copy, "sO", operation, tensor);
   Py_XDECREF(nothing);
   return nothing != NULL;
 }

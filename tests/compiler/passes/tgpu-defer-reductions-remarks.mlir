@@ -11,7 +11,7 @@ func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attribu
   %results:2 = scf.for %b = %c0 to %c9 step %c1 iter_args(%carried = %first, %other = %first) -> (f32, f32) {
     %at = arith.index_cast %b : index to i64
     %a = tile.load_tile %x[%at] shape [4096] : !vec -> tensor<4096xf32>
-    // expected-remark @below {{[tgpu-defer-reductions] this reduction synchronises the threads of the CTA in every iteration; it can move after the loop only if the loop uses its one result and a carried value only to combine them, by the reduction's own operation; otherwise carry a tile of one value per lane and reduce it after the loop (OnlineSums, for sums of exponentials) [barrier-in-each-iteration]}}
+    // expected-remark @below {{[tgpu-defer-reductions] this reduction synchronises the threads of the CTA in every iteration; to move it after the loop, use its result only to update a carried value by the reduction's own operation (total = total + sum(tile)), and read that value nowhere else in the loop; or carry a tile of one value per lane and reduce that after the loop (OnlineSums, for sums of exponentials) [barrier-in-each-iteration]}}
     %s = tile.reduce sum %a {axis = 0 : i32} : tensor<4096xf32> -> f32 {
     ^bb0(%p: f32, %q: f32):
       %r = arith.addf %p, %q : f32

@@ -86,7 +86,7 @@ TEST(CrossEntropy, WeightsOfUnalignedRows) {
   }
 }
 
-// All logits are -inf: the prediction is class 0, not a column before the row.
+// All logits of row 1 are -inf. Its prediction is class 0, not a negative column number.
 TEST(CrossEntropy, RowsOfInfinityPredictTheirFirstClass) {
   for (int64_t v : affordable({37, 20003}, 2)) {
     Trial run(bf16, 2, v, {.reduction = Reduce::none});

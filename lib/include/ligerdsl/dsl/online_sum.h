@@ -25,10 +25,10 @@ Scalar finite_maximum(const Scalar& m, Loc loc = Here::current());
 Tile finite_maximum(const Tile& m, Loc loc = Here::current());
 
 struct OnlineOptions {
-  // Factor c of every block: log2(e) for the sum of e^x, scale * std::numbers::log2e for the sum of
-  // e^(scale x). A positive number is multiplied once, with each lane's maximum. A Scalar (f32) may
-  // be negative or 0, so it is multiplied with each element. Exclude padded elements (-infinity) by
-  // `counts` then.
+  // Factor c in 2^(c x): log2(e) for the sum of e^x, scale * std::numbers::log2e for the sum of
+  // e^(scale x). If c is a positive number, the maximum of x is computed first and then multiplied
+  // by c. If c is a Scalar (f32) or another number, the maximum of c x is computed. c * -infinity
+  // may then be NaN or +infinity, so exclude padded elements (-infinity) by `counts`.
   ScalarArg scale_log2 = std::numbers::log2e;
   Tile counts = {};  // i1, elements in the order of x: true if an element counts; empty: all count
 };

@@ -4,7 +4,7 @@ import torch
 from torch.autograd import Function
 
 from .dispatch import (as_autocast_has_it, call, columns_together, first_order, operations,
-                       require_tensors, wants_grad, whole)
+                       queries_keys_values, require_tensors, wants_grad, whole)
 
 
 def _operation(bounds, direction, *tensors):
@@ -95,7 +95,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     if heads_dim == 1:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     q, k, v = as_autocast_has_it(q, k, v)
-    q, k, v = (columns_together(t, "attention_forward") for t in (q, k, v))
+    q, k, v = queries_keys_values(q, k, v, "attention_forward")
     sinks = _sinks("attention", sinks)
     if wants_grad(q, k, v, sinks):
         o, lse = call(AttentionFunction, q, k, v, sinks, numbers)
@@ -129,7 +129,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q),
                                                                  ("max_seqlen_k", max_seqlen_k))}
     q, k, v = as_autocast_has_it(q, k, v)
-    q, k, v = (columns_together(t, "attention_varlen_forward") for t in (q, k, v))
+    q, k, v = queries_keys_values(q, k, v, "attention_varlen_forward")
     sinks = _sinks("attention_varlen", sinks)
     if wants_grad(q, k, v, sinks):
         o, lse = call(AttentionFunction, q, k, v, sinks, numbers, cu_seqlens_q, cu_seqlens_k)

@@ -18,7 +18,21 @@ _INVALID_SHAPE = 2002
 _lock = threading.Lock()
 
 
-def count(operation, name, tensor):
+# Reasons for a copy. {} is the tensor's shape and strides.
+ROWS = ("`NAME` {} was copied, because the kernel takes only rows that are contiguous and evenly "
+        "strided; pass a contiguous tensor to avoid the copy")
+LAST_DIMENSION = ("`NAME` {} was copied, because the kernel takes only tensors whose last "
+                  "dimension has stride 1; pass such a tensor to avoid the copy")
+GRADIENT = ("the gradient of a result, {}, was copied, because the backward kernel does not take "
+            "these strides; they come from the operation that uses the result")
+
+
+def count_gradient(operation, tensor):
+    """Counts a copy of a gradient."""
+    count(operation, tensor, GRADIENT)
+
+
+def count(operation, tensor, reason):
     """Counts one copy in config.copies. The first copy of each operation warns.
 
     An expanded tensor does not warn, because users cannot avoid it: a sum's upstream gradient is
@@ -31,20 +45,23 @@ def count(operation, name, tensor):
         if warns:
             config.copies_warned.add(operation)
     if warns:
+        layout = f"{list(tensor.shape)} with strides {list(tensor.stride())}"
         warnings.warn(
-            f"{operation}: `{name}` {list(tensor.shape)} with strides {list(tensor.stride())} was "
-            "copied, because the kernel takes only rows that are contiguous and evenly strided; "
-            "pass a contiguous tensor to avoid the copy. Later copies of this operation are "
-            "counted in ligerdsl.torch.config.copies and do not warn.",
+            f"{operation}: {reason.format(layout)}. Later copies of this operation are counted in "
+            "ligerdsl.torch.config.copies and do not warn.",
             CopyWarning, stacklevel=2)
 
 
-def contiguous(tensor, operation, name):
+def contiguous(tensor, operation, reason):
     """Returns the tensor if it is contiguous, else a counted copy."""
     made = tensor.contiguous()
     if made is not tensor:
-        count(operation, name, tensor)
+        count(operation, tensor, reason)
     return made
+
+
+def _argument(tensor, operation, name):
+    return contiguous(tensor, operation, ROWS.replace("NAME", name))
 
 
 def _refused(error, tensors):
@@ -67,7 +84,7 @@ def retried(error, function, tensors, numbers):
     _, names = _refused(error, tensors)
     if not names:
         raise error
-    copied = {name: contiguous(tensors[name], function.__name__, name) for name in names}
+    copied = {name: _argument(tensors[name], function.__name__, name) for name in names}
     return function(**{**tensors, **copied}, **numbers)
 
 
@@ -86,5 +103,5 @@ def in_arguments(error, function, arguments):
     if not names:
         return None
     operation = operation or function.__name__.removesuffix("Function")
-    return [contiguous(value, operation, name) if name in names else value
+    return [_argument(value, operation, name) if name in names else value
             for name, value in tensors.items()] + list(arguments[len(tensors):])

@@ -29,7 +29,7 @@ from . import copies
 
 _MAKERS = {maker: getattr(_bind, f"DIRECT_NEW_{maker.upper()}")
            for maker in ("like", "rows", "pair", "gated", "loss", "over")}
-_bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copies.count)
+_bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copies.count_gradient)
 
 
 def _encoded(words, slots, numbers, inputs):

@@ -165,27 +165,33 @@ def names_of(enum):
 
 def gradient(tensor, operation):
     """Returns a contiguous gradient. autograd may pass one element with strides of 0."""
-    return None if tensor is None else _contiguous(tensor, operation)
+    return None if tensor is None else _contiguous(tensor, operation, copies.GRADIENT)
 
 
-def _contiguous(tensor, operation):
+def _contiguous(tensor, operation, reason):
     """Returns a contiguous tensor. Under torch.compile the copy is in the graph and is not
     counted."""
-    return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation,
-                                                                        "gradient")
+    return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation, reason)
 
 
 # Before torch 2.11, torch.compile does not allow backward to query strides.
 _ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
 
 
-def columns_together(tensor, operation):
+def columns_together(tensor, operation, reason=copies.GRADIENT):
     """Makes the last dimension contiguous. Heads may have any strides."""
     if tensor is None:
         return None
     if is_compiling() and not _ASKS_FOR_STRIDES:
         return tensor.contiguous()
-    return tensor if tensor.stride(-1) == 1 else _contiguous(tensor, operation)
+    return tensor if tensor.stride(-1) == 1 else _contiguous(tensor, operation, reason)
+
+
+def queries_keys_values(q, k, v, operation):
+    """Makes the last dimension of attention's inputs contiguous."""
+    return tuple(
+        columns_together(tensor, operation, copies.LAST_DIMENSION.replace("NAME", name))
+        for name, tensor in (("q", q), ("k", k), ("v", v)))
 
 
 def as_autocast_has_it(*tensors):
