@@ -156,7 +156,8 @@ struct Pair {
   Handle a, b;
 };
 Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
-// Returns an integer scalar for index arithmetic: i32, or i64 for numbers that exceed i32.
+// Returns the operand as an index. A scalar must be i32 or i64 and keeps its type. A constant
+// becomes i32, or i64 if it does not fit.
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
 // Fails unless View::alignment_offset returned the offset and tiles span the last dimension.
 void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,

@@ -1,6 +1,6 @@
-// Stores an accumulator by TMA copies, for which the program does not wait. Threads write the tile
-// to swizzled shared memory in its own layout, one segment of columns after the other, and TMA
-// copies read it from there.
+// Stores an accumulator by asynchronous TMA copies. Threads write the accumulator, one segment of
+// columns after the other, from its register layout to swizzled shared memory, which the copies
+// read. The program waits for them only before it reuses that memory, and after the outermost loop.
 #pragma once
 
 #include <string>

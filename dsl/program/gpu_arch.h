@@ -71,8 +71,8 @@ struct GpuCode {
 struct GpuArch : ligerdsl::Target, GpuCode {
   // Returns true if the architecture and options.ptx_version support fp8 conversions.
   bool converts_fp8(const CompileOptions& options) const;
-  // Returns true if the architecture and options.ptx_version support additions of f32 vectors to
-  // memory.
+  // Returns true if the architecture and options.ptx_version support vector reductions of f32 in
+  // global memory (red.global.add with .v2 or .v4).
   bool adds_vectors(const CompileOptions& options) const;
   // Returns the size of L2 in bytes, rounded up to a power of two. Larger data does not stay in L2.
   int64_t large_bytes() const;

@@ -25,8 +25,9 @@ enum class Overlap : uint8_t {
   other   // elements may be in common
 };
 
-// Compares two views. The result is exact for views that consist of evenly spaced rows, such as
-// slices of one buffer. For other views it compares address ranges.
+// Compares two views. If both consist of evenly spaced rows with the same row stride, such as
+// slices of one buffer, it also recognises interleaved rows as disjoint. For other views, only
+// disjoint address ranges give `none`.
 Overlap overlap(const Strided& a, const Strided& b);
 
 // Returns the bytes from the first element to the end of the last, or 0 for a view without

@@ -22,7 +22,8 @@ struct Signature {
   const char *what, *advice;
 };
 
-// A literal is split after a hexadecimal escape if the next letter would extend the escape.
+// A literal is split after a hexadecimal escape if the next character is also a hexadecimal
+// digit, which would extend the escape.
 constexpr std::array kSignatures = {
     Signature{"\x93NUMPY", "a NumPy array (.npy)", kTokens},
     Signature{"GGUF", "model weights (GGUF)", kWeights},

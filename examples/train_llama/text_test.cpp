@@ -55,7 +55,7 @@ std::string number(uint64_t value, int bytes) {
   return text;
 }
 
-// Token numbers distributed as by a tokenizer: small numbers are frequent.
+// Token IDs with a distribution like a tokenizer's: small IDs are frequent.
 std::string tokens(int count, int bytes, uint32_t vocabulary) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> share(0, 1);

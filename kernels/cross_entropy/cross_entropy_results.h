@@ -54,7 +54,8 @@ class RowsOfTile : public TileRows {
   Tile all(const Scalar& value) const { return value.broadcast_to({rows_}); }
 
  private:
-  // Returns what rows without a valid label store: -1 for predictions, the only integers.
+  // Returns the fill value for rows without a valid label: -1 for predictions, which are the only
+  // i64 result, and `otherwise_` for all other results.
   TileArg fill_for(const Tile& value) const {
     return value.dtype() == i64 ? TileArg(-1) : TileArg(otherwise_);
   }

@@ -86,8 +86,8 @@ class Context {
 
   // Returns the word in which an operation's kernels report an out-of-range label, index or bounds.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
-  // Returns the fault of one operation that has reported a fault so far, and clears it. Does not
-  // wait.
+  // Returns and clears the fault of one operation, or returns nothing if no operation has reported
+  // a fault. Does not wait for the device.
   std::optional<Fault> poll();
   // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);

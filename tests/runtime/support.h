@@ -51,7 +51,8 @@ class Warnings {
   int id_;
 };
 
-// Sanitizers reserve much memory and address space, so tests of limits skip them.
+// True in sanitizer builds. Sanitizers reserve much memory and address space, so these builds
+// skip tests of such limits.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else

@@ -18,8 +18,8 @@ class HeadGradients {
 
   // Computes the logit of each row's label, unless an earlier step has stored it.
   void find_label_logits(Views* views, const Call& call) const;
-  // Writes the gradient of the selected rows to v.chunk.logits. `first` is their first row in the
-  // batch, and first_column the first class.
+  // Writes the gradient of the chunk's logits to v.chunk.logits. `first` is the chunk's first row
+  // in the batch, and `first_column` the first class of these logits.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first,
            int64_t first_column, const Views& views) const;
 

@@ -193,8 +193,8 @@ Difference compare_reals(const std::vector<double>& got,
   return difference;
 }
 
-// Compares the norm of the error with the norm of the expected values. Either all elements or none
-// exceed the gate.
+// Compares the norm of the error with the norm of the expected values. If it exceeds the gate,
+// all elements count as beyond the gate, otherwise none.
 Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected,
                          DType rounding, double least_norm) {
   Difference difference{

@@ -106,7 +106,7 @@ TEST(Predict, MatmulIsBoundByTensorCores) {
   EXPECT_NEAR(step.us, 4 * tile_us, 0.02 * step.us);
 }
 
-// One program more than a wave needs a second wave.
+// If a grid has one program more than fits in a wave, a second wave is needed.
 TEST(Predict, PartlyFilledWaveCounts) {
   const auto us = [](int64_t programs) {
     return kernels::predict(matmul_work(programs), options_with(8), kGpu, kRates).us;

@@ -80,8 +80,8 @@ TEST(AlignmentOffset, RowsAtEveryByteOfAVector) {
   }
 }
 
-// The alignment offset is that of rows with wider or narrower elements. It may exceed a vector of
-// the copied rows.
+// The alignment offset comes from other rows, whose elements may be wider or narrower. It may
+// exceed the number of elements in a 16-byte vector of the copied rows.
 TEST(AlignmentOffset, RowsWithTheOffsetOfOtherRows) {
   for (DType alignment_offset : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {

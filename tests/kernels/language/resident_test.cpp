@@ -111,7 +111,8 @@ class RandomPasses {
   bool in_place() const { return in_place_; }
 
   void build() {
-    // The alignment offset decides which columns a block has, so all blocks must be visited.
+    // With aligned_blocks, the alignment offset decides which columns a block has, so both passes
+    // visit all blocks. Otherwise they may leave out one block.
     positions_ = of_.blocks() - (!of_.aligned_blocks && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
     order_ = pick(of_.aligned_blocks           ? 3
                   : positions_ == of_.blocks() ? 4

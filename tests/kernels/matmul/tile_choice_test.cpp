@@ -144,8 +144,8 @@ TEST(TileChoice, IgnoresTheLastWaveOfAnyRows) {
   EXPECT_EQ(tile_of(config_of(1 << 20, options_of(4096, 4088))), kClusterOfTwo);
 }
 
-// All row counts in a block have the same tile. Its predicted time exceeds that of 128 x 256 by at
-// most 5 % or 1 us.
+// One tile is chosen for each ChosenRows::kBlock consecutive row counts. For no row count would
+// the 128 x 256 tile save more than 5 % or 1 us, whichever is larger, of the predicted time.
 TEST(TileChoice, LosesAtMostFivePercent) {
   for (const int64_t cols : {520, 896, 1000, 1024, 3000, 4096, 4160, 5120, 11008, 32000, 128256})
     for (const int64_t depth : {64, 1024, 4096, 16384}) {
