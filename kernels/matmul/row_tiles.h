@@ -21,7 +21,7 @@ Step row_tiles(DType label_type, int64_t rows);
 // Rows: rows of x. If an ignored row of x contains NaN or infinity, sets depth[0] to 2^30, which is
 // beyond K. Matmuls with some_depth (kernels/matmul/matmul.h) then skip all of K, and the matmul
 // with ignores_rows computes the result instead. Arguments: depth [2] i32, initially
-// {0, INT32_MAX}; x [n, H] type; labels [n]; ignore_index i64.
+// {0, INT32_MAX}, x [n, H] type, labels [n], and ignore_index i64.
 Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type);
 
 // Counted tiles, in consecutive places. Arguments: tile_at, counted.

@@ -51,36 +51,37 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
-// Returns true if the call copies no operand whose copy kernel is not compiled.
-bool has_copy_kernels(const Plan& plan, const Call& call) {
+// Returns the operands that the one-call form copies. Compiles their copy kernels, unless the
+// stream is being captured. Such a call copies only with kernels that earlier calls compiled.
+CopiedOperands prepare_copies(const Plan& plan, const Call& call) {
   const OperandCopies* const copies = plan.op().copies();
-  return !copies || copies->are_compiled_for(call);
-}
-
-// Compiles the kernels that copy the call's operands. A call that is captured does not compile, so
-// it copies only with kernels that earlier calls compiled.
-void compile_copy_kernels(const Plan& plan, const Call& call) {
-  if (has_copy_kernels(plan, call) || plan.context().device().capturing(call.stream)) return;
-  plan.op().copies()->compile_for(call);
+  if (!copies) return {};
+  const CopiedOperands copied = copies->operands_to_copy(call);
+  if (copies->are_compiled(copied)) return copied;
+  if (plan.context().device().capturing(call.stream)) return {};
+  copies->compile(copied);
+  return copied;
 }
 
 // A call that differs from a recent call of this thread only in addresses and numeric arguments. It
 // reuses the results of the recent call's checks.
 class RepeatedCall {
  public:
-  // Converts to false, and has no effect, if
-  // - no recent call has the same key,
-  // - the one-call form must compile a kernel that copies an operand,
-  // - the call needs the full checks, or
-  // - the plan's last lookup in `plans` was long ago. A new lookup then keeps the cache from
-  //   dropping the plan as least recently used. `plans` is null if the caller holds the plan.
+  // `plans` is null if the caller holds the plan. The object converts to false, and has no effect,
+  // if no recent call has the same key or the call needs the full checks. The one-call form has two
+  // more conditions. It must not need to compile a kernel that copies an operand. The plan's last
+  // lookup in `plans` must be recent, because only lookups keep the cache from dropping the plan.
   RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info,
                const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
     if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
     plan_ = entry->plan.lock();
-    const bool is_one_call = plans != nullptr;
-    if (!plan_ || (is_one_call && !has_copy_kernels(*plan_, entry->call))) return;
+    if (!plan_) return;
+    is_one_call_ = plans != nullptr;
+    if (const OperandCopies* const copies = is_one_call_ ? plan_->op().copies() : nullptr) {
+      copied_ = copies->operands_to_copy(entry->call);
+      if (!copies->are_compiled(copied_)) return;
+    }
     plan_->check_values(args);
     entry_ = entry;
     entry_->in_use = true;
@@ -92,25 +93,44 @@ class RepeatedCall {
   RepeatedCall& operator=(const RepeatedCall&) = delete;
 
   explicit operator bool() const { return entry_; }
-  // Returns the bytes of workspace that the call can use.
-  size_t bytes() const { return entry_->workspace + plan_->bytes_of_copies(entry_->call); }
+  // Returns the bytes of workspace that the one-call form uses.
+  size_t bytes() const { return entry_->workspace + plan_->bytes_of_copies(entry_->call, copied_); }
 
   void launch(void* workspace, size_t bytes, ligerdsl_stream_t stream) {
     entry_->call.workspace = static_cast<std::byte*>(workspace);
     entry_->call.workspace_bytes = bytes;
     entry_->call.stream = reinterpret_cast<runtime::Stream>(stream);
-    plan_->launch(entry_->call, entry_->workspace);
+    if (is_one_call_)
+      plan_->launch(entry_->call, entry_->workspace, copied_);
+    else
+      plan_->launch(entry_->call, entry_->workspace);
   }
 
  private:
   std::shared_ptr<const Plan> plan_;
   RecentCalls::Entry* entry_ = nullptr;
+  bool is_one_call_ = false;
+  CopiedOperands copied_{};  // by the one-call form
 };
 
 // Caches the resolved call, so that the next identical call skips binding.
 void remember(RecentCalls* calls, const CallKey& key, const Plan& plan, const Call& call,
               size_t needed, uint64_t use = 0) {
   if (calls && key) calls->remember(key, plan, call, needed, use);
+}
+
+// Returns the bytes that `bytes_of` reports, or SIZE_MAX after an error, and prepares the plan for
+// calls with `rows` rows.
+size_t workspace_entry(const char* function, ligerdsl_plan_t handle, int64_t rows,
+                       size_t (Plan::*bytes_of)(int64_t) const) noexcept {
+  size_t bytes = 0;
+  const ligerdsl_status_t status = guarded(function, [&] {
+    const HandleUse use(HandleKind::plan, handle, "plan");
+    const Plan& plan = **static_cast<PlanRef*>(use.object());
+    bytes = (plan.*bytes_of)(rows);
+    plan.op().prepare(rows);
+  });
+  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
 }
 
 }  // namespace
@@ -179,11 +199,11 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);
-    compile_copy_kernels(*plan, call);
-    call.workspace_bytes = needed + plan->bytes_of_copies(call);
+    const CopiedOperands copied = prepare_copies(*plan, call);
+    call.workspace_bytes = needed + plan->bytes_of_copies(call, copied);
     const Context::Lease lease(*ref, info, call.workspace_bytes, call.stream);
     call.workspace = lease.data();
-    plan->launch(call, needed);
+    plan->launch(call, needed, copied);
     remember(calls, key, *plan, call, needed, use_of_plan);
   });
 }
@@ -195,25 +215,12 @@ using namespace ligerdsl::lib;
 extern "C" {
 
 size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
-  size_t bytes = 0;
-  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_for", [&] {
-    const HandleUse use(HandleKind::plan, plan, "plan");
-    const Plan& made = **static_cast<PlanRef*>(use.object());
-    bytes = made.workspace_bytes(rows);
-    made.op().prepare(rows);
-  });
-  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
+  return workspace_entry("ligerdsl_plan_workspace_bytes_for", plan, rows, &Plan::workspace_bytes);
 }
 
 size_t ligerdsl_plan_workspace_bytes_with_copies(ligerdsl_plan_t plan, int64_t rows) {
-  size_t bytes = 0;
-  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_with_copies", [&] {
-    const HandleUse use(HandleKind::plan, plan, "plan");
-    const Plan& made = **static_cast<PlanRef*>(use.object());
-    bytes = made.workspace_bytes_with_copies(rows);
-    made.op().prepare(rows);
-  });
-  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
+  return workspace_entry("ligerdsl_plan_workspace_bytes_with_copies", plan, rows,
+                         &Plan::workspace_bytes_with_copies);
 }
 
 size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) {

@@ -73,17 +73,12 @@ size_t OperandCopies::most_bytes(int64_t rows) const {
   return std::min(bytes, kMostBytes);
 }
 
-OperandCopies::Operands OperandCopies::choose(const Call& call) const {
+OperandCopies::Operands OperandCopies::operands_to_copy(const Call& call) const {
   const kernels::CopyChoice::RowStarts starts = {row_start_of(call.tensors[0]),
                                                  row_start_of(call.tensors[1])};
   if (starts == kernels::CopyChoice::RowStarts{}) return {};
   const Operands operands = choice_.operands_to_copy(call.tensors[0].dims[0], starts);
   return bytes(call, operands) <= kMostBytes ? operands : Operands{};
-}
-
-OperandCopies::Operands OperandCopies::operands_to_copy(const Call& call) const {
-  const Operands operands = choose(call);
-  return are_compiled(operands) ? operands : Operands{};
 }
 
 size_t OperandCopies::bytes(const Call& call, const Operands& operands) const {
@@ -101,17 +96,12 @@ bool OperandCopies::are_compiled(const Operands& operands) const {
   return true;
 }
 
-bool OperandCopies::are_compiled_for(const Call& call) const {
-  return are_compiled(choose(call));
-}
-
-void OperandCopies::compile_for(const Call& call) const {
-  const Operands operands = choose(call);
+void OperandCopies::compile(const Operands& operands) const {
   for (size_t i = 0; i < kOperands; ++i)
     if (operands[i]) compile(i);
 }
 
-void OperandCopies::compile() const {
+void OperandCopies::compile_all() const {
   for (size_t i = 0; i < kOperands; ++i)
     if (choice_.may_copy(i)) compile(i);
 }

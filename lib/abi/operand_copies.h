@@ -28,24 +28,22 @@ class OperandCopies {
 
   /// Returns the largest number of bytes that a call with `rows` rows copies.
   size_t most_bytes(int64_t rows) const;
-  /// Returns the operands to copy, or none if their copy kernels are not compiled. Does not read
-  /// call.stream.
+  /// Returns the operands to copy for the least predicted time. Does not read call.stream.
   Operands operands_to_copy(const Call& call) const;
   /// Returns the bytes of the copies, a multiple of kWorkspaceAlign.
   size_t bytes(const Call& call, const Operands& operands) const;
   /// Copies the operands to `memory`, which has bytes() bytes, and binds the copies to the call.
+  /// Their copy kernels must be compiled.
   void run(const Operands& operands, std::byte* memory, Call* call) const;
 
-  /// Returns true if the call copies no operand whose copy kernel is not compiled.
-  bool are_compiled_for(const Call& call) const;
-  /// Compiles the copy kernels of the operands that the call copies.
-  void compile_for(const Call& call) const;
+  /// Returns true if the copy kernels of these operands are compiled.
+  bool are_compiled(const Operands& operands) const;
+  /// Compiles the copy kernels of these operands.
+  void compile(const Operands& operands) const;
   /// Compiles all copy kernels.
-  void compile() const;
+  void compile_all() const;
 
  private:
-  Operands choose(const Call& call) const;
-  bool are_compiled(const Operands& operands) const;
   void compile(size_t operand) const;
 
   ContextRef context_;

@@ -100,13 +100,22 @@ size_t Plan::workspace_bytes_with_copies(int64_t rows) const {
   const size_t bytes = workspace_bytes(rows);
   const OperandCopies* const copies = op_->copies();
   if (!copies) return bytes;
-  copies->compile();
+  copies->compile_all();
   return bytes + copies->most_bytes(rows);
 }
 
-size_t Plan::bytes_of_copies(const Call& call) const {
-  const OperandCopies* const copies = op_->copies();
-  return copies ? copies->bytes(call, copies->operands_to_copy(call)) : 0;
+size_t Plan::bytes_of_copies(const Call& call, const CopiedOperands& copied) const {
+  return copied == CopiedOperands{} ? 0 : op_->copies()->bytes(call, copied);
+}
+
+// Returns the operands to copy, or none if the workspace has no room for the copies or a copy
+// kernel is not compiled.
+CopiedOperands Plan::copies_that_fit(const Call& call, size_t needed) const {
+  const OperandCopies* const copies = call.workspace_bytes > needed ? op_->copies() : nullptr;
+  if (!copies) return {};
+  const CopiedOperands chosen = copies->operands_to_copy(call);
+  const bool fit = bytes_of_copies(call, chosen) <= call.workspace_bytes - needed;
+  return fit && copies->are_compiled(chosen) ? chosen : CopiedOperands{};
 }
 
 size_t Plan::count(Call* call) const {
@@ -114,20 +123,14 @@ size_t Plan::count(Call* call) const {
   return workspace_bytes(call->rows);
 }
 
-void Plan::launch(const Call& call, size_t needed) const {
-  if (call.workspace_bytes < needed) {
+void Plan::launch(const Call& call, size_t needed, const CopiedOperands& copied) const {
+  const size_t bytes_of_copied = bytes_of_copies(call, copied), used = needed + bytes_of_copied;
+  if (call.workspace_bytes < used) {
     fail(Status::workspace_too_small, "`workspace`: expected at least " + std::to_string(needed) +
                                           " bytes for " + std::to_string(call.rows) +
                                           " rows (ligerdsl_plan_workspace_bytes_for), got " +
                                           std::to_string(call.workspace_bytes));
   }
-  // The operands are chosen once, because another thread may compile a copy kernel meanwhile.
-  const OperandCopies* const copies = call.workspace_bytes > needed ? op_->copies() : nullptr;
-  OperandCopies::Operands operands{};
-  if (copies) operands = copies->operands_to_copy(call);
-  size_t copied = copies ? copies->bytes(call, operands) : 0;
-  if (copied > call.workspace_bytes - needed) copied = 0;
-  const size_t used = needed + copied;
   if (used > 0) require_pointer(call.workspace, "workspace");
   if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && used > 0) {
     fail(Status::invalid_misaligned,
@@ -135,12 +138,12 @@ void Plan::launch(const Call& call, size_t needed) const {
              address_text(call.workspace));
   }
   if (used > 0) check_workspace(*info_, call, used);
-  if (copied == 0) [[likely]] {
+  if (bytes_of_copied == 0) [[likely]] {
     launch_checked(call);
   } else {
     Call aligned = call;
-    aligned.workspace += copied;
-    copies->run(operands, call.workspace, &aligned);
+    aligned.workspace += bytes_of_copied;
+    op_->copies()->run(copied, call.workspace, &aligned);
     launch_checked(aligned);
   }
   calls_->fetch_add(1, std::memory_order_relaxed);

@@ -19,6 +19,7 @@
 namespace ligerdsl::lib {
 
 class OperandCopies;
+using CopiedOperands = std::array<bool, 2>;  // a and b of a matmul
 
 // Name and value of a choice that depends on a call's sizes.
 struct Fact {
@@ -82,19 +83,23 @@ class Plan : public std::enable_shared_from_this<Plan> {
   size_t workspace_bytes(int64_t rows) const;
   // Returns workspace_bytes() and the bytes for copies of operands. Compiles the copy kernels.
   size_t workspace_bytes_with_copies(int64_t rows) const;
-  // Returns the bytes that the call's copies of operands add to the workspace that it can use. They
-  // are 0 if a copy kernel is not compiled.
-  size_t bytes_of_copies(const Call& call) const;
+  // Returns the bytes that copies of these operands add to the call's workspace.
+  size_t bytes_of_copies(const Call& call, const CopiedOperands& copied) const;
   // Sets the call's number of rows and returns the bytes of the workspace that they need.
   size_t count(Call* call) const;
   // Checks the workspace and launches. Copies operands if the workspace has more than the needed
   // bytes and the copies fit.
   void execute(Call* call) const { launch(*call, count(call)); }
-  void launch(const Call& call, size_t needed) const;
+  void launch(const Call& call, size_t needed) const {
+    launch(call, needed, copies_that_fit(call, needed));
+  }
+  // Copies these operands. Their copy kernels must be compiled.
+  void launch(const Call& call, size_t needed, const CopiedOperands& copied) const;
 
  private:
   std::string refusal(int64_t rows) const;
   int64_t find_most_rows() const;
+  CopiedOperands copies_that_fit(const Call& call, size_t needed) const;
   void launch_checked(const Call& call) const;
   void launch_observed(const Call& call) const;
 

@@ -299,7 +299,7 @@ typedef struct ligerdsl_plan* ligerdsl_plan_t;
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 /* Returns the bytes of workspace with which execute can also copy tensors whose rows are not
  * aligned, and compiles the kernels that copy them. With fewer bytes, execute reads such rows in
- * place, which may take ten times as long. The one-call form always copies.
+ * place, which may take ten times as long. The one-call form uses this workspace.
  *
  * The result is larger than that of ligerdsl_plan_workspace_bytes_for only for some operations on a
  * GPU (ops.h names them). It depends only on the plan and the number of rows. Errors are the same.

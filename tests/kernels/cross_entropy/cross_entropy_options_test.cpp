@@ -38,8 +38,8 @@ TEST(CrossEntropy, SmallAndLargeCaps) {
   }
 }
 
-// The first row begins at each element of a 16-byte vector in turn, or at one element for the
-// largest width. The width and the gap determine where the next rows begin. Widths are less than a
+// The first row begins at each element of a 16-byte vector. For the largest width it begins only at
+// element 3. The width and the gap determine where the next rows begin. Widths are less than a
 // vector, one block, and several blocks. The gradient is in place, or in a tensor with the same or
 // another alignment.
 TEST(CrossEntropy, UnalignedRows) {
