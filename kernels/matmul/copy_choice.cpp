@@ -67,8 +67,8 @@ CopyChoice::Operands CopyChoice::operands_to_copy(int64_t rows, const RowStarts&
     bool can = true;
     for (size_t i = 0; i < kOperands; ++i) {
       if (!operands[i]) continue;
-      can = can && may_copy(i) && starts[i] != RowStart::line;
-      after[i] = RowStart::line;
+      can = can && may_copy(i) && starts[i] != RowStart::sector;
+      after[i] = RowStart::sector;
     }
     if (!can) continue;
     const double total = seconds(rows, after) + seconds_of_copies(rows, operands);

@@ -1,7 +1,7 @@
 // Chooses the operands of a matmul call that are copied to aligned rows first (aligned_copy.h).
 //
 // Rows that do not begin at multiples of 16 bytes are loaded by single elements. Rows that begin at
-// such multiples, but not at multiples of 64 bytes, load more L2 cache lines. Both slow the matmul,
+// such multiples, but not at multiples of 32 bytes, load more L2 sectors. Both slow the matmul,
 // and a copy takes time too. The operands with the least predicted time are copied.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace ligerdsl::kernels {
 
 // Common alignment of the first elements of an operand's rows.
-enum class RowStart : uint8_t { line, vector, element };  // 64 bytes, 16 bytes, less
+enum class RowStart : uint8_t { sector, vector, element };  // 32 bytes, 16 bytes, less
 
 class CopyChoice {
  public:

@@ -83,7 +83,7 @@ otherwise at most a tile of f32 per SM (16.5 MiB on an H200). Copies of operands
 On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
 of 16 bytes. If row lengths prevent that and the matmul is large enough, unaligned operands are first
 copied to the workspace, where rows begin at multiples of 128 bytes. On sm_90a 16-bit operands whose
-address or row pitch is not a multiple of 64 bytes are also copied, if that saves time. The
+address or row pitch is not a multiple of 32 bytes are also copied, if that saves time. The
 one-call form does so. A plan's execute does if its workspace has the bytes that
 ligerdsl_plan_workspace_bytes_with_copies returns; at most 1 GiB is copied. Otherwise a kernel moves
 single elements of rows that do not begin at multiples of 16 bytes (LIGERDSL_LOG=debug names the

@@ -22,17 +22,17 @@ Operands copied(const MatmulOptions& options, int64_t rows, RowStart a, RowStart
   return CopyChoice(kernels::gpu("sm_90a", 132, 86), options).operands_to_copy(rows, {a, b});
 }
 
-TEST(CopyChoice, CopiesNothingThatIsAlignedToLines) {
+TEST(CopyChoice, CopiesNothingThatIsAlignedToSectors) {
   for (const Transposes transposes : {Transposes::nn, Transposes::nt, Transposes::tn})
-    EXPECT_EQ(copied(options_of(transposes, 4096, 4096), 4096, RowStart::line, RowStart::line),
+    EXPECT_EQ(copied(options_of(transposes, 4096, 4096), 4096, RowStart::sector, RowStart::sector),
               kNone);
 }
 
 TEST(CopyChoice, CopiesUnalignedOperandsOfLargeMatmuls) {
   for (const Transposes transposes : {Transposes::nn, Transposes::nt, Transposes::tn}) {
     const MatmulOptions options = options_of(transposes, 4096, 4096);
-    EXPECT_EQ(copied(options, 4096, RowStart::element, RowStart::line), kA);
-    EXPECT_EQ(copied(options, 4096, RowStart::line, RowStart::element), kB);
+    EXPECT_EQ(copied(options, 4096, RowStart::element, RowStart::sector), kA);
+    EXPECT_EQ(copied(options, 4096, RowStart::sector, RowStart::element), kB);
     EXPECT_EQ(copied(options, 4096, RowStart::element, RowStart::element), kBoth);
   }
 }
@@ -40,12 +40,12 @@ TEST(CopyChoice, CopiesUnalignedOperandsOfLargeMatmuls) {
 TEST(CopyChoice, CopiesNothingForSmallMatmuls) {
   EXPECT_EQ(copied(options_of(Transposes::nt, 64, 64), 64, RowStart::element, RowStart::element),
             kNone);
-  EXPECT_EQ(copied(options_of(Transposes::nt, 4096, 4096), 1, RowStart::line, RowStart::element),
+  EXPECT_EQ(copied(options_of(Transposes::nt, 4096, 4096), 1, RowStart::sector, RowStart::element),
             kNone)
       << "copying b takes longer than one row";
 }
 
-TEST(CopyChoice, CopiesRowsInsideLinesIfManyTilesReadThem) {
+TEST(CopyChoice, CopiesRowsInsideSectorsIfManyTilesReadThem) {
   const MatmulOptions options = options_of(Transposes::nt, 4096, 4096);
   EXPECT_EQ(copied(options, 65536, RowStart::vector, RowStart::vector), kB);
   EXPECT_EQ(copied(options, 512, RowStart::vector, RowStart::vector), kNone);
