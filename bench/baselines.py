@@ -3,8 +3,8 @@
 
     # A result of compare.py, of `ligerdsl bench --json` on a CPU, or of compile_time:
     python3 bench/baselines.py add RUN.json ...
-    
-# Only the contenders that the table lacks, from a second run of the same commit:
+
+    # Only the contenders that the table lacks, from a second run of the same commit:
     python3 bench/baselines.py add --peers-only RUN.json
 
 `add` refuses a run without a commit or with changed sources. A run replaces a case's rows only if
@@ -82,8 +82,8 @@ def counts(row):
 def kept(rows):
     """Returns the rows of one case that a page shows, from {(pass, provider): row}.
 
-    These are ours, the bare matmuls, each family's best form of forward and backward together, and
-    the best peer of each pass.
+    These are ours, the bare matmuls, each family's best form of forward and backward together, the
+    best peer of each pass, and for ERROR_CASES every form of MAIN_FORMS.
     """
     passes = list(dict.fromkeys(name for name, _ in rows))
     whole = FULL if FULL in passes else passes[0]
@@ -176,7 +176,7 @@ class Tables:
         return self.add_run(result, peers_only, only)
 
     def add_run(self, result, peers_only, only):
-        # missing.csv lists a wrong peer
+        # A peer with an infinite error is no reason to refuse the run: missing.csv lists it.
         wrong = [text for text in problems(result)
                  if not text.endswith("max_error is inf") or " ligerdsl" in text]
         if wrong:

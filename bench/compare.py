@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times libligerdsl, PyTorch eager, torch.compile, Liger-Kernel and QuACK in one process, on
-torch's tensors and stream.
+"""Times libligerdsl, PyTorch eager, torch.compile, Liger-Kernel, QuACK and FlashAttention-4 in one
+process, on torch's tensors and stream.
 
     python3 bench/compare.py --library build/release/lib/libligerdsl.so --out out --run 1 \\
         --jobs head=60 issue3-table+issue2=260 flce=240 --budget-s 560
@@ -16,8 +16,8 @@ out for lack of time.
 Fields of a row:
 
 - kernel, pass, shape, dtype, provider
-- us, us_p20, us_p80: kernel time with a cold L2; bursts for fused linear cross-entropy
-- us_sustained: time of repetitions back to back (fused linear cross-entropy)
+- us, us_p20, us_p80: kernel time with a cold L2; bursts for fused heads and matmuls
+- us_sustained: time of repetitions back to back (fused heads and matmuls)
 - us_graph or graph_error: a link of a chain in a CUDA graph; us is then one of many links on a
   stream
 - us_kernels: kernels alone, for a contender whose host waits for the GPU within a pass

@@ -5,7 +5,7 @@ Times base shapes, the calls next to them, and peers.
     python3 bench/continuity.py --library build/release/lib/libligerdsl.so --out continuity.json
     ... --quick                                      60 pairs in 2 minutes; all: 12 minutes
     ... --op rms_norm,matmul_nt                      these kernels
-    ... --op matmul_nt --around 4096x4096x4090       one place in fine steps
+    ... --op matmul_nt --around 4096x4096x4090       one shape in fine steps
 
 Both calls of a pair, and the peers, alternate in one process. A pair counts if its three repeats
 agree within 3 %. continuity_shapes.py has the shapes, continuity_rules.py the rules, and
@@ -17,7 +17,8 @@ lists broken, known, gone and unsteady have the results of the rules.
 Exit codes:
 
 - 0: no new cliff
-- 1: a cliff without a line in known_cliffs.txt, a line without its cliff, or a failure of ours
+- 1: a cliff without a line in known_cliffs.txt, a cliff that has grown, a line without its cliff,
+  or a failure of ours
 - 4: the GPU's context is lost
 - 5: pairs were left out for lack of time
 """

@@ -32,7 +32,7 @@ FAR = 1.25  # above this ratio of sizes, only the larger one can break rule 1
 LEAST_OF_PEER = 0.95
 AGREE = 0.03  # largest relative difference of repeats
 GROWN = 1.10  # a known cliff that is this many times as large counts as a new one
-PEER = "peer"  # replaces the second call in lines of known_cliffs.txt that break rule 2
+PEER = "peer"  # replaces the second call in lines of known_cliffs.txt about rule 2
 
 
 def floor_us(nbytes, flops=0):

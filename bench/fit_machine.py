@@ -4,7 +4,7 @@
     python3 bench/fit_machine.py build/release/bin/predicted_times [OPTION]
 
     no option   table by family
-    --worst 5   with the five worst rows of each
+    --worst 5   with the five worst rows of each family
     --tuned     rows of the tuned table instead of the baselines
     --fit       fits the rates and prints them
     --held-out  fits half of the rows, shows both halves

@@ -56,8 +56,8 @@ def make_sharded(options, contender, device, mesh):
 
 
 def sample(gradient):
-    """Returns the same elements of a gradient for any sharding. A collective call for a sharded
-    gradient."""
+    """Returns the same elements of a gradient for any sharding. For a sharded gradient it is a
+    collective call."""
     whole = (gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient).flatten()
     return whole[::max(1, whole.numel() // SAMPLE)][:SAMPLE].float().cpu().clone()
 

@@ -18,7 +18,8 @@ def copy_contender(timer, nbytes):
 
 
 class Copies:
-    """Copies of 2 GiB and of the sizes that cases move, each measured once per run."""
+    """Copies of `ceiling_bytes` (2 GiB on a GPU) and of the sizes that cases move, each measured
+    once per run."""
 
     def __init__(self, timer, ceiling_bytes):
         self.timer, self.ceiling_bytes, self.measured = timer, ceiling_bytes, {}
@@ -48,8 +49,8 @@ class Copies:
 def check(case, contender):
     """Returns {pass: {output: error}}.
 
-    Inputs are restored before each pass. Outputs that share no memory with inputs are filled with
-    NaN.
+    Before each pass, overwritten inputs are restored. If none are overwritten, preallocated outputs
+    are filled with NaN.
     """
     errors = {}
     for name, one in contender.passes.items():
@@ -104,7 +105,7 @@ def checked(case, wanted, provider):
 
 
 def measure(case, wanted, provider, timer, copies):
-    """Returns the rows of a contender and of the copies. Raises what `checked` raises."""
+    """Returns a contender's rows, with rates relative to copies. Raises what `checked` raises."""
     contender, errors = checked(case, wanted, provider)
     rows = []
     for name, one in contender.passes.items():

@@ -4,7 +4,7 @@
  *
  *     cc -shared -fPIC -o older_card.so bench/older_card.c -Wl,--no-as-needed -lcuda -ldl
  *     LIGERDSL_LIBCUDA=./older_card.so python3 bench/tiles.py --kernels-only matmul --dtype float16
- * ...
+ *         --kernels ... --out ...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

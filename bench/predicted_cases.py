@@ -1,4 +1,4 @@
-"""Operations of baseline rows (bench/cases), in the command's syntax."""
+"""Operations of baseline rows (bench/cases), in the syntax of the `ligerdsl` command."""
 
 ACTIVATIONS = {"gelu_tanh": 0, "gelu_erf": 1, "silu": 2, "relu": 3, "relu_squared": 4}
 SHARDS = 8

@@ -101,8 +101,8 @@ def keys_of(names):
 
 
 def other_groups(without):
-    """Returns {group: cases} of the other sets, grouped by kernel for bf16 and by type for
-    others."""
+    """Returns {group: cases} of the other sets, grouped by kernel and dtype. The group's name omits
+    bf16."""
     found = defaultdict(list)
     for key in keys_of(("widths", "figure", "dtypes", "options", "models")):
         if key not in without + found[key[0], key[2]]:

@@ -173,7 +173,7 @@ def groups():
 
 
 def single_precision():
-    """f32 for kernels that other sets time only in 16 bits; scaling, and embeddings with
+    """f32 for kernels that other sets time mostly in 16 bits; scaling, and embeddings with
     positions."""
     f32 = [Wanted("scale", (16384, 4096), "f32"), Wanted("bias_add", (16384, 4096), "f32"),
            Wanted("fused_add_layer_norm", (16384, 8192), "f32"),
@@ -193,7 +193,7 @@ def embeddings():
 
 
 def wide_groups():
-    """GroupNorm forward with groups of 512 KB to 2 MB."""
+    """GroupNorm with groups of 512 KB to 2 MB."""
     return [Wanted("group_norm", shape)
             for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
 
@@ -220,7 +220,7 @@ def sparse():
 
 
 def sparse_widths():
-    """16-bit sparsemax forward, one width for each kind of schedule."""
+    """16-bit sparsemax, one width for each kind of forward schedule."""
     return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512),
                                                      (8192, 24576), (8192, 32768), (2048, 131072))]
 
@@ -281,7 +281,7 @@ def products():
 
 
 def odd_products():
-    """Matmuls with unaligned rows."""
+    """Matmuls whose operand rows do not begin at 128-byte lines."""
     return [Wanted(kernel, shape) for shape in ((4000, 4024, 4088), (8192, 3000, 3000))
             for kernel in ("matmul_nt", "matmul_nn", "matmul_tn")]
 

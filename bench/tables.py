@@ -232,7 +232,7 @@ def times_of_peer(cases, text, goal):
 
 
 def of_floors(cases, text, goal):
-    """Returns ratios to the bare matmuls for "PROVIDER ROWS", bursts / sustained; bold above the
+    """Returns ratios to the bare matmuls for "PROVIDER SHAPE", bursts / sustained; bold above the
     goal."""
     provider, shape = text.split()
     (rows,) = chosen(cases, f"{FLCE} {shape}").values()

@@ -2,9 +2,8 @@
 time; peak memory.
 
 A GPU repetition restores inputs, overwrites 256 MB until the host has enqueued the pass (at least
-once, to flush the L2), then records an event, the pass and an event. So `kernel_us` includes no
-waits of the GPU for Python. `wall_us` has one overwrite and includes such waits, like a caller's
-time.
+once, to flush the L2), then records an event, the pass and an event. So `us` includes no waits of
+the GPU for Python. `wall_us` has one overwrite and includes such waits, like a caller's time.
 """
 
 import math

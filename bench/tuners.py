@@ -32,7 +32,7 @@ import time
 from results import one_line
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONFIGURATIONS = 48  # configurations that Triton searches for these kernels (tuners_triton.configs)
+CONFIGURATIONS = 48  # configurations that Triton searches for these kernels (tuners_triton.fields)
 # samples after which `ligerdsl tune` drops a slow configuration (lib/cli/tune/tune_worker.cpp)
 FIRST_SAMPLES = 3
 MODES = {

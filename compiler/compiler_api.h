@@ -42,9 +42,9 @@ typedef struct ligerdsl_compiler_table {
   const char* (*host_cpu)(void);
   const char* (*host_features)(void);
   void (*free_bytes)(ligerdsl_bytes bytes);
-  /* Process-wide, set once before the first compile. LLVM's fatal-error handler calls the hook, on
-     the failing thread, instead of ending the process. The hook must not return: it reports to the
-     waiting thread and parks its own. */
+  /* Sets the process-wide hook, once, before the first compile. LLVM's fatal-error handler calls
+     the hook, on the failing thread, instead of ending the process. The hook must not return: it
+     reports to the waiting thread and parks its own. */
   void (*set_fatal_hook)(void (*hook)(const char* reason));
 } ligerdsl_compiler_table;
 

@@ -12,8 +12,8 @@ std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& 
   return types;
 }
 
-// Returns a Check that fails unless yielded values have the expected types. In its error, `what` is
-// an expected value and `body` the code that yields.
+// Returns a Check that fails unless yielded values have the expected types. In its error, `what`
+// names an expected value, and `body` the code that yields the value.
 Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& expected,
                            const std::string& op, const std::string& what, const std::string& body,
                            Loc loc) {

@@ -109,7 +109,7 @@ Handle same_bits(const Value& x, DType dtype, Loc loc) {
   return recorder.emit_one(OpCode::bitcast, {x.handle()}, type, {}, loc);
 }
 
-// Converts b and c to a's type and records an fma.
+// Converts the three operands to one type and records an fma.
 Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
   Recorder& recorder = recorder_of(a.handle(), "fma", loc);
   recorder.require_live(a.handle(), "fma", loc);

@@ -62,8 +62,8 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // At least 1, because it is a divisor and a pipelined loop also computes the place of the tile
-  // after the last.
+  // `left` is at least 1, because it is a divisor and a pipelined loop also computes the place of
+  // the tile after the last.
   const Scalar left =
       max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
   // A group has fewer than 2^31 tiles, so i32 divisors suffice. A 64-bit division takes ten times

@@ -29,7 +29,7 @@ using program::ValueId;
 // Throws Error "file:line:col: error: op: message".
 [[noreturn]] void fail(Loc loc, const std::string& op, const std::string& message);
 
-std::string to_string(const Shape& shape);       // [4, ?, 128]
+std::string to_string(const Shape& shape);       // [4, dyn, 128]
 std::string to_string(const Type& type);         // f32 tile [128]
 std::string plural(size_t n, const char* noun);  // "2 tiles"; regular nouns only
 
@@ -63,7 +63,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
     Handle program, programs;
   };
   std::optional<ProgramLoop> program_loop;
-  // Sets program_loop for the outermost region of a kernel until the scope ends.
+  // Sets program_loop while the body of KernelBuilder::dynamic_persistent is recorded.
   class LoopScope {
    public:
     LoopScope(Recorder& recorder, ProgramLoop loop) : recorder_(recorder) {
@@ -110,7 +110,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   std::unordered_map<std::string, uint32_t> file_index_;
 };
 
-// Returns the recorder of an operand. Fails on an empty handle.
+// Returns the recorder of an operand. Fails on an empty handle or one of a finished program.
 Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc);
 
 // Types.

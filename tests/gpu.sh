@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that need a GPU. That machine needs no CMake and no LLVM, and Python only for the
-# part `python`.
+# Runs the tests that need a GPU. The GPU machine needs no CMake and no LLVM, and Python only for
+# the part `python`.
 #
 #   tests/gpu.sh pack [BUILD]   on the build machine: packs all files into BUILD/gpu-tests.tar.gz
 #                               (default build/release)

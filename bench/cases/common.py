@@ -269,7 +269,7 @@ class worst(Check):
 
 class kept(worst):
     """Error `worst` of the elements that dropout kept; infinite if their share is not 1 - p within
-    five deviations."""
+    five standard deviations."""
 
     def __init__(self, exact, rows, p):
         super().__init__(exact, rows)

@@ -15,8 +15,8 @@ from .peers import liger_cute
 
 
 def sampled_checks(x, w, labels):
-    """Checks the mean loss, some rows of dx and a column of dw: f32 in chunks of rows, summed in
-    float64."""
+    """Checks the mean loss, some rows of dx and a column of dw. Loss and dw take f32 logits in
+    chunks of rows; the rest is float64."""
     (M, H), V = x.shape, w.shape[0]
     rows = torch.arange(0, M, max(1, M // 32), device=x.device)
     held = []
@@ -187,15 +187,15 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     - ligerdsl: _f32 has d_weight in f32; _300mb and _64mb also limit the workspace; _dw16 has
       d_weight in the type of the data.
     - liger32: Liger with f32 accumulation. liger_chunks: Liger with a budget for chunks of at least
-      4096 rows, from 8192 rows on.
+      4096 rows, if there are more rows.
     - liger_cute: Liger's kernel for Hopper, which its registry does not choose. liger_cute_scaled:
       that kernel without stored logits. liger_cute_registry: the registry's choice.
     - quack: its default. If its 4096 rows per chunk equal H, which version 0.6.5 rejects, it has
       2048. quack_logits: its form with stored logits; quack_tuned: that form by its autotuner.
-      _8192: chunks of 8192 rows, from 8192 rows on.
+      _8192: chunks of 8192 rows, if there are more than 4096.
 
-    _f32 and forms with long tuning are timed for up to 4096 rows. d_loss is 1 and read on the
-    device, like the gradient that autograd passes to peers.
+    The contenders in VARIANTS are timed for up to 4096 rows. d_loss is 1 and read on the device,
+    like the gradient that autograd passes to peers.
     """
     make = Maker(context.device)
     x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),
@@ -413,8 +413,8 @@ def log_mixture(q, p):
 
 
 def jsd_checks(x, w, y, u):
-    """Checks the mean loss, some rows of dx and a column of dw: f32 logits in chunks of rows, else
-    float64."""
+    """Checks the mean loss, some rows of dx and a column of dw. Loss and dw take f32 logits in
+    chunks of rows; the rest is float64."""
     (M, H), V = x.shape, w.shape[0]
     rows = torch.arange(0, M, max(1, M // 32), device=x.device)
     held = []

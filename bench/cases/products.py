@@ -1,4 +1,4 @@
-"""Matmuls c [M, N] over K in each memory order of the operands, compared with cuBLAS."""
+"""Matmuls c [M, N] over K in the operand orders nn, nt and tn, compared with cuBLAS."""
 
 import torch
 

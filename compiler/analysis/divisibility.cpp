@@ -1,5 +1,5 @@
 // Integer arithmetic may wrap, and a wrapped result keeps only divisors that are powers of two.
-// Constants, assume_divisible, sizes and strides keep any divisor.
+// Values that cannot wrap, such as constants, sizes, strides and loop counters, keep any divisor.
 #include "compiler/analysis/divisibility.h"
 
 #include <numeric>

@@ -9,7 +9,7 @@
 namespace ligerdsl::compiler {
 
 /// Returns a number that divides `value` in every execution, 1 if nothing is known, or 0 if the
-/// value is 0.
+/// value is known to be 0.
 int64_t divisorOf(mlir::Value value);
 
 /// Returns true if `factor`, which is greater than 0, provably divides the value.

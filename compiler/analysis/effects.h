@@ -2,9 +2,9 @@
 //
 // An op declares its effects in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects.
 // MemoryEffects apply to every address operand: a view, a pointer, a tile of pointers, or a buffer
-// in shared memory. The file effects.cpp lists ops whose operands have different effects, and ops
-// with effects but no address. The effects of all other ops are unknown, and no target compiles
-// them.
+// in shared memory. The file effects.cpp lists the exceptions: ops whose operands have different
+// effects, and ops whose effects only keep other ops from moving across them. No target compiles an
+// op outside these groups, because its effects are unknown.
 #pragma once
 
 #include "mlir/IR/Operation.h"

@@ -18,7 +18,7 @@ constexpr int64_t kAlignment =
 int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() < 2) return 0;
   const int last = static_cast<int>(type.getRank()) - 1;
-  // Padding helps if lanes 0 and 1 access one row in one layout and different rows in the other.
+  // Padding does not help if lanes 0 and 1 access one row in both layouts.
   auto firstLaneInRow = [&](const LinearLayout& layout) {
     const auto& lane = layout.bases(Axis::lane);
     return lane.empty() || lane[0] == LinearLayout::Basis(layout.rank(), 0) || lane[0][last] != 0;
@@ -132,8 +132,8 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
 //   (kUnsharedBytes) are not reused.
 // - Other exchanges may be in progress together if they are in one block. Exchanges of different
 //   blocks are not, so the largest block counts.
-// - Alternating buffers, and buffers for exchanges between CTAs, are reserved in the whole kernel,
-//   so those of all blocks are added.
+// - Alternating buffers, buffers that several blocks use, and buffers for exchanges between CTAs
+//   are reserved in the whole kernel, so those of all blocks are added.
 int64_t exchangeBytes(Operation* scope, const Conversions& vanishing) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();

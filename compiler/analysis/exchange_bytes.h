@@ -28,8 +28,8 @@ bool staysInWarp(tile::ShuffleXorOp op);
 
 /// Returns an upper bound, in bytes, of the shared memory that exchanges use at any time during
 /// `scope`, a kernel or one of its loops. Rings and other buffers that are live during `scope` need
-/// their memory in addition. Every tile must have a layout (otherwise the result is 0), and
-/// exchanges must not be lowered yet. Conversions in `vanishing` do not count.
+/// their memory in addition. Exchanges must not be lowered yet. Ops on tiles without a layout, and
+/// conversions in `vanishing`, do not count.
 int64_t exchangeBytes(mlir::Operation* scope, const Conversions& vanishing = {});
 
 }  // namespace ligerdsl::compiler

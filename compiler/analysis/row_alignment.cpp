@@ -109,7 +109,8 @@ bool isShiftOfAlignedRow(tile::LoadTileOp load) {
 }
 
 bool isUnalignedArray(Operation* access) {
-  // Not in loops: the aligned words that are loaded, then shifted into place, need many registers.
+  // Loops are excluded, because the aligned words that are loaded and then shifted need many
+  // registers.
   if (access->getParentOfType<LoopLikeOpInterface>()) return false;
   const auto isOne = [](auto op) {
     const auto type = cast<tile::ViewType>(op.getView().getType());

@@ -7,7 +7,7 @@ namespace ligerdsl::compiler {
 
 /// Attribute of tgpu.ring_fill by cp.async: the ring's parts whose rows have an alignment offset.
 /// The op's region returns these offsets after the indices, in the order of the parts. Copies
-/// include the whole 16 bytes in which a row begins. Readers replace the elements before the row.
+/// include the whole 16 bytes in which a row begins. Readers zero the elements before the row.
 inline constexpr llvm::StringLiteral kOffsetPartsAttr = "tgpu.offset_parts";
 /// Attribute of tgpu.ring_read that reverses its limit: elements of the last dimension before the
 /// limit are read as 0, instead of the elements from the limit on. The limit is then inside the
@@ -17,7 +17,7 @@ inline constexpr llvm::StringLiteral kBeforeLimitAttr = "tgpu.before_limit";
 /// Returns true if all rows of a tile provably have the alignment offset `alignmentOffset`. Every
 /// whole vector of the tile then begins at a multiple of tile::kVectorBytes.
 ///
-/// The offset may come from another row if both rows provably begin at the same place inside a
+/// The offset may come from another row if both rows provably begin at the same offset inside a
 /// vector. The proof uses one or both of these facts:
 /// - The distance between the rows is a multiple of 16 bytes. In a loop over rows r, r + step, ...,
 ///   the distance is the step times the stride.

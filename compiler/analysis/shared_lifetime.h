@@ -22,7 +22,7 @@ struct Lifetime {
 };
 
 /// Returns the lifetime of a ring's parts. The mbarriers live as long as the kernel. Parts filled
-/// by bulk copies do so too, because the copies continue from one row to the next.
+/// by bulk copies also do, because the copies continue from one row to the next.
 Lifetime lifetimeOf(tgpu::RingOp ring);
 
 }  // namespace ligerdsl::compiler

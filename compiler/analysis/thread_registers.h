@@ -30,7 +30,7 @@ inline mlir::Value registersOf(mlir::Value value) {
 }
 
 /// Returns the bytes of registers that a tile uses per thread, or 0 for constants and for values
-/// that are no tiles of numbers.
+/// that are not tiles of numbers.
 inline int64_t bytesPerThread(mlir::Value value) {
   value = registersOf(value);
   auto type = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());

@@ -64,7 +64,7 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
   return "";
 }
 
-// Returns true if the tile differs between iterations of the loop that loads it.
+// Returns true if the tile may differ between iterations of the loop that loads it.
 bool variesInLoop(Value source) {
   source = unconverted(source);
   if (auto permute = source.getDefiningOp<tile::PermuteOp>())

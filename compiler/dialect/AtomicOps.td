@@ -1,6 +1,6 @@
 // Atomics of the tile dialect other than atomic_rmw (TileOps.td). Passes and targets use the
-// interface in compiler/dialect/atomic.h: a new op of this file needs one case there, and nothing
-// in passes or targets.
+// interface in compiler/dialect/atomic.h. A new op of this file needs cases in atomic.cpp, but no
+// change to passes or targets.
 #ifndef LIGERDSL_ATOMIC_OPS
 #define LIGERDSL_ATOMIC_OPS
 

@@ -25,7 +25,7 @@ def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout", [DeclareAttrInterfaceMetho
   let mnemonic = "layout";
   let summary = "Linear layout of a tile over registers, lanes, warps and CTAs";
   let description = [{
-    `#tgpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = []>`:
+    `#tgpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = [], rank = 1>`:
     one basis vector (an offset per tile dimension) per input bit. See
     compiler/layout/linear_layout.h.
   }];
@@ -55,8 +55,9 @@ def Tgpu_RingType : TypeDef<Tgpu_Dialect, "Ring"> {
   let summary = "Slots of shared memory in cyclic order: tiles arrive in one slot while others are read";
   let description = [{
     `!tgpu.ring<3 bulk of <512xf32>, <64xf32>>`: three slots, each of two parts, filled by bulk
-    copies. A ring orders the accesses to its slots. If bulk copies fill it, it shares its memory
-    with nothing. If TMA copies fill it, it shares its memory with buffers that are used later.
+    copies. A ring orders the accesses to its slots. A ring that bulk copies fill shares its memory
+    with no other buffer. Other rings may share it with buffers that are used before or after them
+    (tgpu-allocate-shared).
   }];
   let parameters = (ins "int64_t":$slots, EnumParameter<Tgpu_RingFill>:$fill, ArrayRefParameter<"::mlir::Type">:$parts);
   let extraClassDeclaration = [{

@@ -72,7 +72,7 @@ def Tgpu_ScanInWarpOp : Tgpu_Op<"scan_in_warp", [RecursiveMemoryEffects, SingleB
   let description = [{
     Operands and combiner are those of `tile.scan`. The results have the layout of the sources.
     Along the axis, this layout has register bits lowest (each lane holds contiguous elements), then
-    the lowest lane bits in order, and no warp bits. Odd copies are outermost.
+    the lowest lane bits in order, and no warp bits. Copies of an odd factor are outermost.
   }];
   let arguments = (ins Tile_Reduction:$kind, Variadic<AnyRankedTensor>:$sources, I32Attr:$axis, UnitAttr:$reverse);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -319,7 +319,7 @@ def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [AllTypesMatch<["acc", "result"]>, 
 //===-- Grids, clusters ---------------------------------------------------------------------------------------------===//
 
 def Tgpu_GridWaitOp : Tgpu_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until every grid that this one depends on has ended; its writes are visible after";
+  let summary = "Waits until every grid that this one depends on has ended and its writes are visible";
   let description = "No op before it accesses global memory. Example: `tgpu.grid_wait`.";
   let assemblyFormat = "attr-dict";
 }

@@ -65,7 +65,7 @@ def Tile_Cache : I32EnumAttr<"CacheHint", "cache hint of a global access", [  //
 }
 def Tile_Evict : I32EnumAttr<"EvictHint", "eviction hint for L2", [
     I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"first", 1>, I32EnumAttrCase<"last", 2>,
-    I32EnumAttrCase<"large", 3, "large">]> {  // like `last`, for a view that is larger than the cache
+    I32EnumAttrCase<"large", 3, "large">]> {  // like `last`, but ignored for views that fit in L2
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Atomic : I32EnumAttr<"AtomicKind", "read-modify-write operation", [

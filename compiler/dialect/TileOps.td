@@ -132,8 +132,8 @@ def Tile_PermuteOp : Tile_Op<"permute", [Pure]> {
 def Tile_ShuffleXorOp : Tile_Op<"shuffle_xor", [Pure, SameOperandsAndResultType]> {
   let summary = "Element i along an axis is the source's element i ^ mask";
   let description = [{
-    The mask is less than the power of two in the size of the axis, so the copies of an odd factor
-    keep their places.
+    The mask is less than the largest power of two that divides the size of the axis, so the copies
+    of an odd factor keep their places.
     Example: `%u = tile.shuffle_xor %t {axis = 0 : i32, mask = 4 : i32} : tensor<64xf32>`.
   }];
   let arguments = (ins Tile_Tensor:$source, I32Attr:$axis, I32Attr:$mask);

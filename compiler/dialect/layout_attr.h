@@ -24,7 +24,8 @@ bool hasLayout(mlir::Type type);
 tgpu::LayoutAttr layoutAttr(mlir::MLIRContext* context, const LinearLayout& layout);
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayout& layout);
 
-/// Returns the type of one CTA's part, or nothing if that is no tile (LinearLayout::partOfCta).
+/// Returns the type of one CTA's part, or nothing if this part is not a tile
+/// (LinearLayout::partOfCta).
 std::optional<mlir::RankedTensorType> partOfCta(mlir::RankedTensorType type);
 
 /// Returns the source register of every result register. The op is tile.expand_dims, broadcast,

@@ -5,7 +5,7 @@
 
 namespace ligerdsl::compiler::tile {
 
-/// Returns the step of a slice; 1 if it has no attribute `step`.
+/// Returns the step of a slice; 1 if it has no attribute `tile.step`.
 int64_t stepOf(SliceOp slice);
 void setStep(SliceOp slice, int64_t step);
 

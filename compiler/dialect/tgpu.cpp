@@ -40,7 +40,7 @@ void TgpuDialect::initialize() {
       >();
 }
 
-// #tgpu.layout<register = [[1, 0], [2, 0]], lane = [...], warp = [...], cta = []>
+// #tgpu.layout<register = [[1, 0], [2, 0]], lane = [...], warp = [...], cta = [], rank = 2>
 static void printBases(AsmPrinter& printer, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
   printer << name << " = [";
   for (size_t i = 0; i < flat.size(); i += rank) {

@@ -25,8 +25,8 @@ namespace ligerdsl::compiler::tile {
 inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
-// On the argument that has the next program's number (KernelBuilder::dynamic_persistent). No other
-// argument overlaps it.
+// Attribute of the argument that holds the next program's number
+// (KernelBuilder::dynamic_persistent). No other argument overlaps it.
 inline constexpr llvm::StringLiteral kNextProgramAttr = "tile.next_program";
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
@@ -43,7 +43,8 @@ inline constexpr llvm::StringLiteral kAcrossLoopsAttr = "tile.across_loops";
 inline constexpr llvm::StringLiteral kLoadedAttr = "tile.loaded";
 inline constexpr llvm::StringLiteral kStagedAttr = "tile.staged";
 inline constexpr llvm::StringLiteral kFromSlotAttr = "tile.from_slot";
-/// On scf.while: its iterations are independent programs (KernelBuilder::dynamic_persistent).
+/// Attribute of an scf.while whose iterations are independent programs
+/// (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 
 /// Returns the tile shape of a partition with this `tile_shape` attribute, without squeezed (0)

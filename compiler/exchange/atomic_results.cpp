@@ -1,7 +1,7 @@
 // An atomic is executed once per element, by the element's canonical owner. If a layout replicates
 // elements, the other holders in all CTAs get the old value through shared memory. A scalar is one
-// element that every thread holds. The exchange is placed at the first use of the old value, so
-// that threads do not wait for it earlier.
+// element that every thread holds. Threads receive the old value at its first use, so that they do
+// not wait for it earlier.
 #include "compiler/exchange/atomic_results.h"
 
 #include "compiler/dialect/atomic.h"
@@ -14,8 +14,7 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-// Returns the op that contains the first use of the result of `of`. It is in the same block as
-// `of`.
+// Returns the first op in the block of `of` that uses its result, or contains an op that does.
 static Operation* firstUse(Operation* of) {
   Operation* first = nullptr;
   for (Operation* user : of->getUsers()) {
@@ -58,7 +57,7 @@ void tileScalarAtomics(func::FuncOp func) {
   });
 }
 
-// Returns true if every CTA holds a copy of every element.
+// Returns true if the layout has several CTAs, and each of them holds every element.
 static bool isForAllCtas(RankedTensorType type) {
   LinearLayout layout = layoutOf(type);
   return layout.ctas() > 1 && layout.redundant().cta == static_cast<uint64_t>(layout.ctas() - 1);
@@ -68,8 +67,8 @@ static bool containsLoop(Operation* op) {
   return op->walk([](LoopLikeOpInterface) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-// Returns the op before which the result is sent. If a loop precedes the use, that is the last such
-// loop, so that the result arrives during the loop.
+// Returns the op before which the result is sent: the last op between `op` and `use` that contains
+// a loop, so that the result arrives during the loop. Returns `use` if there is no such op.
 static Operation* sendingPlace(Operation* op, Operation* use) {
   for (Operation* before = use->getPrevNode(); before && before != op;
        before = before->getPrevNode())

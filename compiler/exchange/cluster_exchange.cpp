@@ -10,7 +10,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Limit of the bytes per exchange. Every element is stored to every CTA, and there are two buffers.
+// Limit of the bytes of one tile from all senders. Every element is stored to every CTA, and each
+// tile has two buffers of this size.
 constexpr int64_t kMostBytes = 4096;
 constexpr int64_t kBuffers = 2;
 

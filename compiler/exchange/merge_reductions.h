@@ -5,8 +5,9 @@
 
 namespace ligerdsl::compiler {
 
-/// Merges tile.reduce ops of one block, layout and axis that do not depend on each other into one
-/// variadic reduction, so that they cost one trip through shared memory and one barrier.
+/// Merges tile.reduce ops of one block, shape, layout and axis that do not depend on each other
+/// into one variadic reduction. Together they then cost one trip through shared memory and one
+/// barrier.
 void mergeReductions(mlir::func::FuncOp func);
 
 }  // namespace ligerdsl::compiler

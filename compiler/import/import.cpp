@@ -41,7 +41,8 @@ static int64_t mlirSize(int64_t size) {
   return size == program::kDynamic ? ShapedType::kDynamic : size;
 }
 
-// Adds a dimension's size: the declared one if it is static, else an exact fact, else dynamic.
+// Adds a dimension's size or stride: the declared one if it is static, else an exact fact, else
+// dynamic.
 static void addSize(int64_t declared, const program::SizeFact* fact,
                     SmallVectorImpl<int64_t>& sizes, SmallVectorImpl<int64_t>& divisors) {
   int64_t size = mlirSize(declared);

@@ -23,7 +23,8 @@ Value Importer::toI64(Location loc, Value integer) {
   return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), integer);
 }
 
-// Imports alignment_offset. It becomes 0 on a CPU, or if every row begins at a vector boundary.
+// Imports alignment_offset and max_alignment_offset. Both become 0 on a CPU, and if the last axis
+// is not contiguous or every row provably begins at a vector boundary.
 Value Importer::alignmentOffset(const program::Op& op, Location loc, Type type) {
   Value view = values[op.operands[0]];
   auto viewType = mlir::cast<tile::ViewType>(view.getType());

@@ -60,7 +60,7 @@ class Importer {
   void controlFlow(const program::Op& op, mlir::Location loc);
   void importBlock(const program::Region& region, mlir::Block* block);
 
-  // Fails for an op that the caller's switch does not handle.
+  // Throws for an op that the caller's switch does not handle.
   [[noreturn]] static mlir::Value unknown(const program::Op& op);
   void bind(const program::Op& op, mlir::ValueRange results);
   mlir::Value toI64(mlir::Location loc, mlir::Value integer);

@@ -123,7 +123,7 @@ std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, in
 }
 
 // The map is linear over exclusive or. So the places of elements `i` and `i ^ mask` differ by the
-// same bits everywhere.
+// same bits for every i.
 Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask) {
   LinearLayout::Coordinates offset(layout.rank(), 0);
   offset[dim] = mask;

@@ -11,6 +11,7 @@ using Bases = LinearLayout::Bases;
 
 // Bits of an index along one dimension. The lowest `whole` bits are inside a fragment, and the
 // lowest own() bits are inside one warp. The highest `warps` bits come from the number of the warp.
+// With WarpSplit::groups, the two lowest warp bits are just above the fragment's bits instead.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
@@ -29,7 +30,7 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// Returns the number of row bits that select the CTA. They are the highest ones.
+// Returns the number of row bits that select the CTA. They are the highest row bits.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
@@ -134,7 +135,7 @@ DotShape shapeOf(const LinearLayout& acc, int64_t k, int64_t bytes) {
 }
 
 // Elements in one register are contiguous along k. A fragment's next register bits select the
-// second half of its rows, then the second half of its k.
+// second half of its rows (operand A only), then the second half of its k.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
   if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;

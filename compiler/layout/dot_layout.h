@@ -12,8 +12,8 @@ namespace ligerdsl::compiler {
 /// every type. PTX ISA, "Matrix Fragments for mma.m16n8k16" for 16-bit types, m16n8k32 for i8,
 /// m16n8k8 for tf32.
 inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaBytes = 32;
-/// Number of elements, each of `bytes` bytes, along k of one instruction (mmaK) and in one
-/// register.
+/// Number of elements of `bytes` bytes along k of one instruction (mmaK), and in one register
+/// (perRegister).
 constexpr int64_t mmaK(int64_t bytes) {
   return kMmaBytes / bytes;
 }
@@ -58,8 +58,8 @@ DotShape shapeOf(const LinearLayout& acc, int64_t k, int64_t bytes = 2);
 /// of whole fragments.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
 
-/// Returns true if wgmma supports this number of columns: a multiple of 8, or of 16 for i8 with
-/// more than 32 columns.
+/// Returns true if wgmma supports this number of columns: at most 256, and a multiple of 8, or of
+/// 16 for 1-byte elements with more than 32 columns.
 bool fitsWgmmaColumns(const DotShape& shape);
 /// Returns true if wgmma can compute the matmul, with the accumulator and any operand in registers
 /// distributed by WarpPart::group.

@@ -7,8 +7,8 @@
 
 namespace ligerdsl::compiler {
 
-// Span of the inserted vectors, at most 64. It can test whether a vector is in the span, and find
-// inserted vectors with a given sum.
+// Span of up to 64 inserted vectors. It can test whether a vector is in the span, and find inserted
+// vectors with a given sum.
 class F2Span {
  public:
   // Inserts a vector. Returns true if it is independent of the earlier ones. solve() does not use

@@ -63,7 +63,7 @@ class BitAllocator {
 
  private:
   const Shape& shape_;
-  std::vector<int> next_, end_;  // free bits per dimension
+  std::vector<int> next_, end_;  // per dimension: bits next_ to end_ - 1 are free
 };
 
 Bases takeVector(BitAllocator& allocator, const Shape& shape, int64_t vector) {

@@ -121,9 +121,9 @@ class LinearLayout {
                            const Bases& warp, const Bases& cta = {});
 
   // Distributes the last dimension over vector registers, then lanes, then warps, then registers.
-  // If a dimension is full, they continue in the dimension before it. Bits without room replicate.
-  // `vector`, `lanes` and `warps` are powers of two; a vector longer than the last dimension is
-  // shortened. The bits that `cut` gives to CTAs are reserved first.
+  // If a dimension is full, lanes, warps and registers continue in the dimension before it. Bits
+  // without room replicate. `vector`, `lanes` and `warps` are powers of two; a vector longer than
+  // the last dimension is shortened. The bits that `cut` gives to CTAs are reserved first.
   static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                               const ClusterCut& cut = {});
 
@@ -152,8 +152,8 @@ class LinearLayout {
   Place owner(const Coordinates& coordinates) const;
   // Returns the register of lane 0, warp 0 that holds an element, or nothing if none does.
   std::optional<int64_t> registerAt(const Coordinates& coordinates) const;
-  // Returns the bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp &
-  // warp-mask) == 0; no register bit is ever redundant (rule 3).
+  // Returns the bits that only replicate. A thread stores if (lane & lane-mask) == 0, and likewise
+  // for its warp and CTA. No register bit is ever redundant (rule 3).
   BitMasks redundant() const;
   bool isReplicated() const { return redundant() != BitMasks{}; }
 
@@ -181,13 +181,13 @@ class LinearLayout {
   // CTA bit is among the highest bits of a dimension, or replicates.
   std::optional<LinearLayout> partOfCta() const;
   // Returns the layout after a row-major reshape. Returns nothing if the new map would not be
-  // linear, which only odd dimensions can cause: {2, 3} -> {6} steps by 3 per row, which no basis
+  // linear, which only odd factors can cause: {2, 3} -> {6} steps by 3 per row, which no basis
   // vector can express.
   std::optional<LinearLayout> reshape(const Shape& shape) const;
 
   bool operator==(const LinearLayout&) const = default;
 
-  // Returns "reg: (0,1) (2,0); lane: (0,2) (0,4); warp: (1,0)".
+  // Returns the basis vectors, such as "reg: (0,1) (2,0); lane: (0,2) (0,4); warp: (1,0)".
   std::string str() const;
   // Returns the tile as a table of owners: one line per row, with cells such as "w0 l3 r1".
   std::string table() const;
@@ -203,7 +203,7 @@ class LinearLayout {
   // negative.
   LinearLayout mapBases(Shape shape, const std::vector<int>& sourceDims) const;
   void dropDuplicateRegisters();
-  // Returns an element's copy number, and its offset in the 2^n part.
+  // Returns an element's copy number, and its flattened offset in the 2^n part.
   std::pair<int64_t, uint64_t> split(const Coordinates& coordinates) const;
 
   Shape shape_;

@@ -16,8 +16,8 @@ struct WgmmaOperand {
   /// Returns the descriptor with address 0. The caller puts the address, in units of 16 bytes, in
   /// the lowest 14 bits.
   uint64_t descriptor() const;
-  /// Returns the byte offset, before swizzling, of the operand that one wgmma reads from element
-  /// (`row`, `k`). The operand has 64 rows along m, or all of n. Along m, `row` must be a multiple
+  /// Returns the byte offset, before swizzling, at which one wgmma begins to read: that of element
+  /// (`row`, `k`). The wgmma reads 64 rows along m, or all of n. Along m, `row` must be a multiple
   /// of 64; `k` elements must be a multiple of 32 bytes.
   int64_t offset(int64_t row, int64_t k) const;
 };

@@ -96,8 +96,8 @@ class Expander {
   }
 
   // Emits a branch on a GPU: `small` in threads whose elements of x are all below `limit`, else
-  // `any`. The branch pays off because the threads of a warp mostly agree. On a CPU, emits only
-  // `any`.
+  // `any`. The branch pays off because the threads of a warp mostly agree. On a CPU, and for
+  // scalars, emits only `any`.
   Value whereAll(Value x, float limit, llvm::function_ref<Value()> small,
                  llvm::function_ref<Value()> any) {
     auto vector = dyn_cast<VectorType>(type);

@@ -73,8 +73,7 @@ class Converter {
 Value Converter::decode(Value codes) {
   Value code = arith::ExtUIOp::create(b, i32, codes), size = and_(code, 0x7f);
   Value normal = add(shiftLeft(size, format.dropped()), i(format.rebias() << kF32Fraction));
-  // A subnormal number is a multiple of the smallest one. The multiplication keeps f32 numbers
-  // normal.
+  // A subnormal number is a multiple of the smallest one. The result is a normal f32 number.
   Value units = arith::SIToFPOp::create(b, f32, size);
   Value small = bits(arith::MulFOp::create(b, units, f(std::ldexp(1.0f, format.leastExponent()))));
   Value number = select(less(size, 1 << format.fraction), small, normal);

@@ -9,7 +9,8 @@ def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
   let summary = "Replace additions to memory by a load, an addition and a store";
   let description = [{
     Stores that add to memory become a load, an addition and a store. If `memoryAdds` is set,
-    stores of f32 tiles stay, because the target adds them to memory itself.
+    stores of f32 tiles without an alignment offset stay, because the target adds them to memory
+    itself.
   }];
   let options = [
     Option<"memoryAdds", "memory-adds", "bool", /*default=*/"false", "The target adds tiles of f32 to memory">
@@ -17,7 +18,7 @@ def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
 }
 
 def TileUnrollLoopsPass : Pass<"tile-unroll-loops", "::mlir::func::FuncOp"> {
-  let summary = "Repeat the bodies of loops that ask for it";
+  let summary = "Repeat the bodies of loops with the attribute tile.unroll";
   let description = [{
     Copies the body of each loop with the attribute `tile.unroll = n` n times.
   }];
@@ -47,7 +48,8 @@ def TileAssignLayoutsPass : Pass<"tile-assign-layouts", "::mlir::func::FuncOp"> 
 def TgpuCutStoresPass : Pass<"tgpu-cut-stores", "::mlir::func::FuncOp"> {
   let summary = "Store accumulators in segments";
   let description = [{
-    Stores an accumulator in segments if it needs another layout for a store in a loop.
+    Stores an accumulator in segments if it needs another layout for a store in a loop or for an
+    add to memory. Stores with `tensor_copies` become TMA copies if possible.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [

@@ -11,7 +11,7 @@
 //      copies do not, because these copies continue from one row to the next. Slots of TMA copies
 //      may share with buffers that begin after the ring's last use, because all copies are complete
 //      by then.
-//   4. `shared-bytes` leaves room for the number of CTAs per SM that the kernel asks for. If rules
+//   4. `shared-bytes` leaves room for the number of CTAs per SM that the kernel requests. If rules
 //      1 to 3 need more, a ring's slots live only from their first fill to the op that empties them
 //      (analysis/shared_lifetime.h). TMA copies then may fill memory that other buffers used
 //      before. tgpu-insert-barriers adds the barriers and proxy fences that this needs before the

@@ -16,8 +16,8 @@
 //   6. If a thread has two consecutive vectors of 32-bit elements, the lanes of a pair exchange
 //      vectors before the store, so that they write whole sectors.
 //
-// Remarks report conversions in loops, and accesses of less than 16 bytes by threads that hold
-// more.
+// Remarks report dots without tensor cores, conversions in loops, and accesses of less than 16
+// bytes by threads that hold more.
 //
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
@@ -98,7 +98,7 @@ bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
 // In an accumulator's layout, four lanes hold eight contiguous elements of a row: half a sector (16
 // bytes) of 16-bit elements, or a whole sector of f32. A whole sector is enough for a store. It is
 // not enough for an add, because memory handles adds in requests of up to a line. The conversion
-// follows the loops whose rings need the shared memory. The rows' alignment limits the vectors.
+// comes after the loops whose rings need the shared memory. The rows' alignment limits the vectors.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   constexpr int64_t kNarrowBytes = 2, kMostBytes = 64 * 1024;
   llvm::SmallDenseSet<Operation*> stores;
@@ -278,8 +278,8 @@ class Assigner {
     }
   }
 
-  // Returns true if a reduction's result should be distributed over all warps, without a copy in
-  // each. This is so if the reduction crosses warps, and its result goes to memory and has an
+  // Returns true if a reduction's result should be distributed over all warps instead of replicated
+  // in each. This is so if the reduction crosses warps, and its result goes to memory and has an
   // element for every thread.
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
@@ -291,8 +291,9 @@ class Assigner {
   }
 
   // Gives class `target` a layout that follows from the layout of class `start`. Does nothing if
-  // `target` accesses memory, is at least as large and would lose wide accesses: it is converted
-  // instead. For smaller tiles, a conversion would cost more than narrow or repeated accesses.
+  // `target` accesses memory, is at least as large as `start` and would lose wide accesses: it is
+  // converted instead. For smaller tiles, a conversion would cost more than narrow or repeated
+  // accesses.
   bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
     LayoutClass& tiles = all.classes[target];
     if (!layout || tiles.layout) return false;
@@ -356,7 +357,8 @@ void matchShapeOp(Operation* op) {
     op->setOperand(0, convert(builder, op->getLoc(), source, *wanted));
     return;
   }
-  // The reshape's map is not linear. Give each thread all elements, so that it is correct anyway.
+  // The reshape's map is not linear. Give each thread all elements, so that the reshape is correct
+  // anyway.
   auto whole = [&](Value value) {
     return LinearLayout::replicated(
         LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()), result.lanes(),
@@ -396,8 +398,8 @@ bool isForStore(tgpu::ConvertLayoutOp op) {
          op->getLoc() == store->getLoc();
 }
 
-// Emits a remark on a conversion in a loop, but not on the conversion of a reduction's result,
-// which threads exchange anyway.
+// Emits a remark on a conversion in a loop. Exceptions are a reduction's result, which threads
+// exchange anyway, operands of dots, and tiles for a store (isForStore).
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||

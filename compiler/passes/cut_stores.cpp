@@ -10,7 +10,7 @@
 //   2. Each segment is converted and stored before the next one, so all segments use one buffer.
 //   3. An accumulator of more than kMostBytes that cannot be split is added to memory in its own
 //      layout.
-//   4. A store that asks for TMA copies uses them if possible (pipeline/tensor_store.h), from the
+//   4. A store with tensor_copies uses TMA copies if possible (pipeline/tensor_store.h), from the
 //      accumulator's own layout.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"

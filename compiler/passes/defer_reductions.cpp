@@ -1,9 +1,9 @@
 // tgpu-defer-reductions
 //
-// A loop that combines a carried value with the reduction of a tile, by a sum or a maximum, needs
-// the complete result only after the loop. The pass rewrites each carried value `carried =
-// combine(carried, reduce(tile))` if the reduction uses the same operation `combine`, and nothing
-// else in the loop reads the carried value:
+// A loop that combines a carried value with the reduction of a tile, for example by a sum or a
+// maximum, needs the complete result only after the loop. The pass rewrites each carried value
+// `carried = combine(carried, reduce(tile))` if the reduction uses the same operation `combine`,
+// and nothing else in the loop reads the carried value:
 //
 //   1. In the loop, each thread combines its own registers (tgpu.reduce_in_thread) with its part of
 //      the carried value. This part starts as the operation's neutral element. Threads exchange

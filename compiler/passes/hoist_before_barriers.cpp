@@ -4,7 +4,8 @@
 // If all inputs of an accumulation are complete before the barrier, the accumulation can run there.
 // Then only the accumulator stays in registers, not its inputs.
 //
-//   1. Collect the pure ops after a barrier whose operands do not depend on other ops after it.
+//   1. Collect the pure ops after a barrier that depend only on values before it, directly or
+//      through other such ops.
 //   2. For each result of these ops that another op uses, find the ops that compute it. They move
 //      before the barrier, directly after their last operand, if that frees at least the registers
 //      that their results need.
@@ -86,8 +87,9 @@ class BarrierSite {
     slice.insert(op);
   }
 
-  // Returns true if the move needs no additional registers: the tiles no longer needed after the
-  // barrier are at least as large as the results that ops after it use.
+  // Returns true if the move needs no additional registers. The tiles no longer needed after the
+  // barrier must be larger than kFewBytes, and at least as large as the results that ops after it
+  // use.
   bool frees(const llvm::SetVector<Operation*>& slice) const {
     auto onlyHere = [&](Value value) {
       return llvm::all_of(value.getUsers(), [&](Operation* user) {

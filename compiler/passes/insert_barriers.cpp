@@ -13,7 +13,7 @@
 //   * Loops over programs (tile.independent): iterations are as unordered as CTAs of a grid. One
 //     iteration's accesses to global memory are no hazard for the next.
 //   * Stages: for an access to one of two alternating stages, the set has the number of loop
-//     iterations since the access. After one iteration the loop is in the other stage. After the
+//     iterations since the access. After one iteration the loop uses the other stage. After the
 //     loop, this number is unknown.
 //   * Branches: both branches start from the same set. The union of their sets is used after them.
 //   * TMA copies access memory through the async proxy. All threads execute a proxy fence before

@@ -8,7 +8,8 @@
 // The rows of a function share the memory that exchanges between threads leave (exchange_bytes.h).
 // If a row cannot have two slots, its loads stay.
 //
-// In a kernel whose CTAs run one program each, with n positions and S = min(n, slots that fit):
+// In a kernel whose CTAs run one program each, with n positions and S = min(n, threads, slots that
+// fit):
 //   1. Position p is in slot p mod S. Positions 0 .. S-1 are copied as early as their operands
 //      allow. Once all threads have read position p, the first loop copies p + S into its slot; the
 //      second loop copies p - S. So the second loop begins with the blocks that the first left in
@@ -16,7 +17,7 @@
 //   2. The fills of a slot alternate in parity. The wait for position p always has the parity of p
 //      div S, because the second loop repeats a slot's fills in reverse order.
 //
-// In a dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, slots that fit):
+// In a dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, threads, slots that fit):
 //   1. Rows follow each other in the ring: position p is in slot (base + p) mod S, and the next
 //      row's base is base + n. The fills of each slot alternate in parity across rows.
 //   2. The first loop fills the S - n free slots with the next row's first positions. The second
@@ -378,7 +379,7 @@ class RowKeeper {
     return arith::AndIOp::create(builder, loc, up, number(builder, -group));
   }
 
-  // Copies positions from .. from + count - 1 of a row. `mapping` replaces the row's outer values
+  // Copies the positions [from, from + count) of a row. `mapping` replaces the row's outer values
   // by those of the program that reads the row.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::RingFillOp::create(

@@ -8,12 +8,13 @@
 // Adjacent conversions are lowered together, all stores before all loads, so that they share one
 // barrier (from tgpu-insert-barriers) and one cluster exchange.
 //
-// If a loop's body has only one exchange, the exchange alternates between two stages: the loop
-// carries their index 0, 1, 0, ... The next iteration does not overwrite values that this one still
-// reads, so one barrier per iteration is enough.
+// If a loop's body has only one exchange, of at most kMostAlternatingBytes, it alternates between
+// two stages: the loop carries their index 0, 1, 0, ... The next iteration does not overwrite
+// values that this one still reads, so one barrier per iteration is enough.
 //
 // Buffers are row-major. If two layouts traverse the tile along different dimensions (a transpose),
-// each row is padded by one vector, so that lanes that access a column use different banks.
+// rows are padded by one vector or swizzled (exchangeBuffer), so that lanes that access a column
+// use different banks.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"

@@ -2,8 +2,8 @@
 //
 // A tile.gather reads elements that any thread may hold, so its source is stored to shared memory
 // and read by index. A tile.shuffle_xor within warps stays; the target lowers it to shuffles.
-// Between warps, its source is stored too, and each thread reads it at its index with the mask's
-// bits flipped. If the CTAs of a cluster share a source, every CTA gets all of it.
+// Between warps, its source is stored too, and each thread reads the element at its own index with
+// the mask's bits flipped. If the CTAs of a cluster share a source, every CTA gets all of it.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"

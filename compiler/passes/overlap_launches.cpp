@@ -6,15 +6,15 @@
 //      itself or in its regions. Ops on shared memory do not; ops with unknown effects may.
 //   2. Insert a tgpu.grid_wait before it, or at the end if there is none. Every thread reaches the
 //      outermost block, so no grid ends before the grids that it depends on.
-//   3. Insert a tgpu.launch_dependents after the wait. Everything before this grid has ended by
-//      then. At most two grids of a chain run at a time, and all CTAs of this grid are resident
-//      when the first CTA of the next one starts.
+//   3. Insert a tgpu.launch_dependents after the wait. Every earlier grid has ended by then. At
+//      most two grids of a chain run at a time, and all CTAs of this grid have started when the
+//      first CTA of the next one starts.
 //   4. Prefetch tiles (prefetch_tile) before the wait, in the programs that may have to wait, so
 //      that memory has work while the previous grid ends. A tile is prefetched if the outermost
 //      block loads it before the first loop, branch or reduction. It must also be large and read by
 //      no other program, and its address must need no load. The load itself stays after the wait:
-//      later writes of the previous grid update the prefetched lines in L2. A kernel with more
-//      large CTAs than run at a time prefetches nothing (beginsOften).
+//      later writes of the previous grid update the prefetched lines in L2. A kernel with large
+//      CTAs prefetches nothing unless it is persistent (beginsOften).
 //
 // docs/design/decisions/005-overlap-launches.md explains why this is correct for any kernels before
 // and after.
@@ -52,8 +52,8 @@ bool needsGridWait(Operation& op) {
       .wasInterrupted();
 }
 
-// Returns true if the tile is large and has whole cache lines, because prefetch_tile needs one
-// instruction per 128 bytes along the last dimension.
+// Returns true if the tile is large and contiguous, with rows of at least one cache line, because
+// prefetch_tile needs one instruction per 128 bytes along the last dimension.
 bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
@@ -62,8 +62,8 @@ bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
-// Returns true if the grid needs more than one wave of large CTAs. CTAs of later waves never wait,
-// but the test whether to prefetch would delay them.
+// Returns true if the grid may need several waves of large CTAs, because the kernel is not
+// persistent. CTAs of later waves never wait, but the test whether to prefetch would delay them.
 bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
   const bool persistent =
       kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();

@@ -16,10 +16,10 @@
 //      ahead (rule S in pipeline/load_reach.cpp).
 //   2. Carried values may fill only a part of the registers (carriedBudget). If they would fill
 //      more, fewer iterations are in flight.
-//   3. Registers: each qualifying load becomes one load per stage before the loop, one in the body
-//      for the iteration num_stages - 1 ahead, and a carried value in place of the load.
-//   4. Ring: if carried values would leave few registers, tiles of whole vectors are staged in a
-//      tgpu.ring.
+//   3. Registers: each qualifying load becomes num_stages - 1 loads before the loop, one in the
+//      body for the iteration num_stages - 1 ahead, and a carried value in place of the load.
+//   4. Ring: if carried values would leave few registers, or rows have alignment offsets, tiles of
+//      whole vectors are staged in a tgpu.ring.
 //      * Each thread copies its part of a tile to a slot ahead of time and reads it there, possibly
 //        more than once.
 //      * The ring has num_stages slots, or fewer if memory is short, and at least two. A load that
@@ -28,14 +28,14 @@
 //      * Copies start before the body's first reduction, where warps wait for each other anyway. At
 //        the top they would delay the iteration's own reads of shared memory, because both use one
 //        queue.
-//      * Copies start at the top if carried values leave no registers for addresses (GpuTuning), if
-//        dots read the ring, and in clusters.
+//      * Copies start at the top if there is no reduction, if carried values leave no registers for
+//        addresses (GpuTuning), if dots read the ring, and in clusters.
 //   5. Operands of matmuls, which threads share, are staged whenever two iterations fit.
 //      * All threads copy them, synchronise, and read them in the dot's layout. ldmatrix reads
 //        swizzled rows, or wgmma reads the slots themselves (pipeline/wgmma_dots.h).
 //      * If wgmmas may stay in flight across iterations, an iteration starts with its wgmmas.
 //        Otherwise the wait for a dot is at the first reader of its accumulator.
-//      * If the loop asks for TMA copies and only wgmma reads the tiles, one thread copies whole
+//      * If the loop requests TMA copies and only wgmma reads the tiles, one thread copies whole
 //        tiles. Each slot has an mbarrier. Nothing is copied for iterations that the loop does not
 //        have.
 //      * If such a loop is in the body of another loop, as in a persistent kernel, its copies

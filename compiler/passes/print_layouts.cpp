@@ -1,7 +1,7 @@
 // tgpu-print-layouts: prints each layout of a function once, as text, to stderr. Changes nothing.
 //
-// Small tiles are printed element by element with their owners. Larger ones are printed as basis
-// vectors with registers per thread, vector width and replication.
+// For each layout, a line gives registers per thread, vector width and replication. Small tiles
+// follow element by element with their owners, larger ones as basis vectors.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"

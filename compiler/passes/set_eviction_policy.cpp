@@ -1,9 +1,10 @@
 // tile-set-eviction-policy
 //
-// In kernels that write about as much as they read, loaded lines leave L2 last (evict = large). L2
-// then evicts written lines early, in the order of the writes. Consecutive launches gain, and other
-// kernels between them lose nothing (docs/design/decisions/004 has the measurements). A load gets
-// the policy if its tile fulfils all conditions:
+// In kernels that write about as much as they read, loaded lines leave L2 last (evict = large,
+// without effect on views that fit in L2). L2 then evicts written lines early, in the order of the
+// writes. Consecutive launches gain, and other kernels between them lose nothing
+// (docs/design/decisions/004 has the measurements). A load gets the policy if its tile fulfils all
+// conditions:
 //   * Only its program reads it, at an index that does not come from memory. Tiles that all
 //     programs read stay in L2 anyway, and loads of rows at loaded indices become slower.
 //   * It has at most the size of a tile that the kernel stores, and at least a quarter of it.

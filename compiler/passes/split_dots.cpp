@@ -3,7 +3,8 @@
 // A dot with an operand in a ring's slots becomes one dot per step along k, with its own reads. So
 // few fragments are in registers at a time, and the assembler can schedule the reads of the next
 // step's fragments during this step's multiplication. A step has the k of one tensor-core
-// instruction. For IEEE f32, it has kThreadStep elements along k, which a thread reads at once.
+// instruction. Without tensor cores, as for IEEE f32, it has kThreadStep elements along k, which a
+// thread reads at once.
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"

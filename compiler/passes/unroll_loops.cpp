@@ -125,7 +125,7 @@ class Unroller {
     }
     Value span = sub(hi, lo), last = mul(step, number(copies - 1));
     Value fits = compare(arith::CmpIPredicate::sgt, span, last);
-    if (!known) {  // a step so large that n steps wrap around
+    if (!known) {  // n times a large step may wrap around
       Value isShort = compare(arith::CmpIPredicate::ule, step, number(most() / copies));
       bounds.unrolledStep = select(isShort, bounds.unrolledStep, number(1));
       fits = both(fits, isShort);

@@ -1,5 +1,5 @@
-// Prefetch to registers: each load becomes one load per stage before the loop, one in the body for
-// a later iteration, and a carried value in its place.
+// Prefetch to registers: each load becomes stages - 1 loads before the loop, one in the body for a
+// later iteration, and a carried value in its place.
 #include "compiler/pipeline/loop_plan.h"
 #include "compiler/pipeline/loop_rewrites.h"
 #include "compiler/pipeline/pipelined_loop.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Returns the last op that widens a loaded tile. After it, the registers of this iteration's tiles
-// can hold the next ones.
+// Returns the last op before the body's first region that widens a loaded tile, or the first load
+// if there is none. After it, the registers of this iteration's tiles can hold the next ones.
 Operation* lastWidening(scf::ForOp loop, ArrayRef<tile::LoadTileOp> loads) {
   Operation* last = loads.front();
   for (Operation& op : loop.getBody()->without_terminator()) {

@@ -43,7 +43,7 @@ bool isZero(TypedAttr pad) {
 
 // Returns why a load with an alignment offset cannot be staged, or "" if it can. A copy includes
 // the whole 16-byte vector in which a row begins. This vector is inside the argument if the
-// argument is aligned. Reads of the slot replace the elements before the row.
+// argument is aligned. Reads of the slot zero the elements before the row.
 std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
   Value offset = load.getAlignmentOffset();
   const int64_t alignment = load.getView().getType().getAlignment();

@@ -19,7 +19,8 @@ class DotOperandStaging {
   /// if it is the A of a dot, without a transpose.
   LoopTiles tilesOf(llvm::ArrayRef<tile::LoadTileOp> ahead, llvm::ArrayRef<tile::LoadTileOp> once,
                     Copies copies) const;
-  /// Like tilesOf, but all readers, also dots, read a tile in the layout of its load.
+  /// Like tilesOf for copies by threads, but all readers, also dots, read a tile in the layout of
+  /// its load.
   LoopTiles tilesWithoutOperands(llvm::ArrayRef<tile::LoadTileOp> ahead,
                                  llvm::ArrayRef<tile::LoadTileOp> once) const;
   /// Returns true if only TMA copies can stage one of the operands.

@@ -1,8 +1,8 @@
 // Rule S: a load may move ahead of a store if
 // - they cannot overlap (alias facts), or
-// - the store is after the load, both divide the same memory into tiles of the same shape, and they
-//   share an index that differs between iterations. Iteration iv then stores its own tile, and
-//   loads the tile of a later iteration.
+// - the store is after the load, both divide the same memory into tiles of the same shape and
+//   alignment offset, and they share an index that differs between iterations. Iteration iv then
+//   stores its own tile, and loads the tile of a later iteration.
 #include "compiler/pipeline/load_reach.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -22,14 +22,14 @@ enum class Copies { threads, tma };
 
 struct LoopPlan {
   Mechanism mechanism = Mechanism::prefetch;
-  int64_t stages = 2;  // iterations whose tiles are loaded or in flight, with the current one
+  int64_t stages = 2;  // iterations whose tiles are loaded or in flight, including the current one
   // For rings only:
   Copies copies = Copies::threads;
   bool copiesFirst = false;  // copies start at the top of the body, not before a reduction
   bool acrossLoops = false;  // copies continue across iterations of the outer loop
 };
 
-/// Writes the attributes of the loop, of its loads, and of the conversions of `tiles` that vanish.
+/// Writes the plan's attributes on the loop, on its loads, and on the conversions of `tiles`.
 void writePlan(mlir::scf::ForOp loop, const LoopPlan& plan, const LoopTiles& tiles);
 
 /// Returns the plan of a loop, or nothing if it has none because its loads stay.

@@ -73,8 +73,9 @@ void LoopPlanner::collectLoads() {
   }
 }
 
-// Returns the tiles of the loop. Assumes TMA copies if the loop asks for them and needs them, for
-// example for tiles with fewer vectors than threads. Otherwise assumes copies by all threads.
+// Returns the tiles of the loop. Assumes TMA copies if the loop requests them, can use them and
+// needs them, for example for tiles with fewer vectors than threads. Otherwise assumes copies by
+// all threads.
 LoopTiles LoopPlanner::chooseTiles() {
   // In an outer loop, copies may continue across its iterations, which reasonNoTma would have to
   // know.
@@ -104,7 +105,7 @@ std::string LoopPlanner::perCta(int64_t bytesOfCluster) const {
   return std::to_string(std::max<int64_t>(bytesOfCluster, 0) / target.ctas);
 }
 
-// Returns the remark's reason if shared memory does not hold two iterations.
+// Returns the reason for a remark: shared memory does not hold two iterations.
 std::string LoopPlanner::reasonNoRoom(const RingFit& fit) const {
   return "two iterations of the loop's tiles take " + perCta(2 * room.slotBytes(fit.tiles)) +
          " bytes of shared memory per CTA, and " + perCta(fit.room) +

@@ -142,7 +142,8 @@ void LoopRing::replaceDots() {
 }
 
 // Waits until at most `pending` fills are in flight, and synchronises the threads if they read each
-// other's copies. For TMA copies only synchronises: awaitSlot waits for each slot before its read.
+// other's copies. TMA copies need only the synchronisation, because awaitSlot waits for each slot
+// before its read.
 Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
   if (byTma()) return tgpu::RingReleaseOp::create(builder, loc, ring);
   return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(),
@@ -174,8 +175,8 @@ Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
 
 // Emits the wait for this iteration's copies, the copies for the latest iteration with a free slot,
 // and the reads. If wgmmas overlap, the copies start after this iteration's wgmmas. The previous
-// iteration's wgmmas have then completed, so their slot is free. At this place, copies by threads
-// for the next iteration are awaited; TMA copies are awaited in the iteration that reads them.
+// iteration's wgmmas have then completed, so their slot is free. Copies by threads for the next
+// iteration are awaited at that point; TMA copies are awaited in the iteration that reads them.
 SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());

@@ -12,7 +12,7 @@ namespace ligerdsl::compiler {
 /// A tile that a loop loads, for one reader or for all of them.
 struct LoadedTile {
   tile::LoadTileOp load;
-  tgpu::ConvertLayoutOp operand;  // conversion for the one dot that reads it in its own layout
+  tgpu::ConvertLayoutOp operand;  // conversion to the layout of the one dot that reads the tile
   bool inSlot = false;            // in a slot of the ring, not in registers
   bool separate = false;          // the load has readers other than `operand`
 

@@ -263,7 +263,7 @@ void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
                                      at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
   };
   Value last = loop.getUpperBound();
-  // An upper bound from memory may be any number.
+  // An upper bound from memory may be less than the lower bound.
   if (countsDiffer) last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());
   Value end = arith::SubIOp::create(builder, loc, last, number(builder));
 

@@ -13,7 +13,7 @@ namespace ligerdsl::compiler {
 struct PipelinedLoop {
   mlir::scf::ForOp loop;
   int64_t stages = 0;               // requested by the author or the options; for remarks
-  std::string reasonNotAhead = "";  // set by addSlice when it refuses a value
+  std::string reasonNotAhead = "";  // why a load stays; set by addSlice and LoadReach::of
 
   /// Begins a remark with the number of stages.
   MissedRemark remark(mlir::Operation* op, RemarkId id) const;

@@ -19,10 +19,10 @@ class WgmmaDots {
   /// Returns true if wgmmas may stay in flight while those of the next iteration start: no op of
   /// the loop reads an accumulator, and no operand is in registers.
   bool mayOverlap() const;
-  /// Replaces the dots by wgmmas. Their operands must be results of tgpu.ring_read, or permutes of
-  /// these. The wait for a wgmma is before the first reader of its accumulator, so that the wgmma
-  /// overlaps with the ops in between. With `overlap`, the wait is in the next iteration, and once
-  /// more after the loop.
+  /// Replaces the dots by wgmmas. Operands in slots must be results of tgpu.ring_read, or permutes
+  /// of these. The wait for a wgmma is before the first reader of its accumulator, so that the
+  /// wgmma overlaps with the ops in between. With `overlap`, the wait is in the next iteration, and
+  /// once more after the loop.
   void replace(mlir::scf::ForOp loop, bool overlap);
 
  private:

@@ -20,7 +20,7 @@ struct BranchSide {
 };
 
 // Returns the branches between the loop and the op, outermost first. Returns nothing if an op other
-// than a branch is between.
+// than a branch is between them.
 std::optional<SmallVector<BranchSide>> branchesTo(Operation* op, scf::WhileOp loop) {
   SmallVector<BranchSide> branches;
   for (Operation* parent; (parent = op->getParentOp()) != loop; op = parent) {
@@ -54,7 +54,7 @@ class Repeater {
            });
   }
 
-  // Returns an i1 that is true if the op is reached, then the values.
+  // Returns an i1 that is true if the next program reaches the op, then the values.
   SmallVector<Value> emit() {
     OpBuilder builder(at);
     return emitUnder(builder, loop.getConditionOp().getCondition(), /*then=*/true, 0, IRMapping());
@@ -122,8 +122,8 @@ class Repeater {
     return mapping.lookup(value);
   }
 
-  // Computes the later conditions and values only where this condition holds, as the program itself
-  // does.
+  // Computes the later conditions and the values only if `condition` equals `then`, as the program
+  // itself does.
   SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t depth,
                                IRMapping mapping) {
     Location loc = at->getLoc();

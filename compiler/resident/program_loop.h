@@ -35,8 +35,8 @@ class ProgramLoop {
     mlir::Value reached;
     llvm::SmallVector<mlir::Value> values;
   };
-  /// Emits the values of the next program. Returns nothing unless every value depends only on
-  /// arithmetic and on memory that the kernel does not write.
+  /// Emits the values of the next program. Returns nothing unless the values, and whether the op is
+  /// reached, depend only on arithmetic and on memory that the kernel does not write.
   std::optional<Next> next(mlir::ValueRange values, mlir::Operation* at);
 
   /// Adds scalars that the loop carries from program to program, with initial values `first`.

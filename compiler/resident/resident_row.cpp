@@ -162,8 +162,8 @@ bool ResidentRow::loopsMatch() {
          firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
 
-// Returns true if all indices except the last are the same in both loops and defined outside of
-// them, and the last index obeys rule M.
+// Returns true if the last index obeys rule M, and all other indices are the same in both loops.
+// These and the alignment offset must be defined outside of the loops.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
   reason =
@@ -257,7 +257,8 @@ Operation* ResidentRow::writer(bool before) {
   return found;
 }
 
-// Collects the body's ops that compute `value` from the first loop's counter, in order.
+// Collects the body's ops that compute `value` from the first loop's counter, in order. Returns
+// false unless all of them are pure.
 bool ResidentRow::collect(Value value) {
   if (value == first.getInductionVar() || first.isDefinedOutsideOfLoop(value)) return true;
   Operation* op = value.getDefiningOp();

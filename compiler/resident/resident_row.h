@@ -6,8 +6,8 @@
 //           Both loops run from 0 to the same constant n, the number of positions. The first loop
 //           loads block f(i), the second one block g(i), with g(i) = f(n - 1 - i). The two index
 //           computations are identical op by op, if n - 1 - j in the second loop replaces i in the
-//           first. No loop encloses them except the loop over a CTA's programs, so the ring is set
-//           up once.
+//           first. No loop encloses the two loops except the loop over a CTA's programs, so the
+//           ring is set up once.
 //   Rule W: Nothing before the end of the first loop may write the row. Copies read ahead through
 //           the async proxy, and no barrier orders them with stores.
 //   Rule A: Every block begins at a multiple of 16 bytes: types prove it, or the load has the row's
@@ -16,8 +16,8 @@
 //
 // A stationary row is the same for all programs of a CTA, for example a weight:
 //   Rule S: One loop of n positions inside the loop over programs loads its blocks. The indices
-//           depend on no value of a program except that loop's counter. Nothing in the kernel may
-//           write the row. Rule A holds.
+//           depend on no value of a program except the inner loop's counter. Nothing in the kernel
+//           may write the row. Rule A holds.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ class ResidentRow {
   static constexpr int64_t kGroupBytes = 16;  // unit of bulk copies
 
   /// Builds the row from the loads of one resident number. Returns nothing if they break a rule;
-  /// `why` then names the rule and the necessary change.
+  /// `why` then says how, and what to change.
   static std::optional<ResidentRow> of(llvm::ArrayRef<tile::LoadTileOp> all, std::string& why);
 
   /// A stationary row has no second loop.
@@ -53,8 +53,8 @@ class ResidentRow {
   }
   /// Returns true if every block ends inside of the view along the last dimension.
   bool fillsBlocks();
-  /// Returns true if the author promised (tile.assume), before the program's loops, that the index
-  /// along `axis` is inside of the view. `axis` is not the last one.
+  /// Returns true if the author promised (tile.assume), before the first loop, that the index along
+  /// `axis` is inside of the view. `axis` is not the last one.
   bool isPromised(unsigned axis) { return promised.test(axis); }
   bool isAllInside() { return fillsBlocks() && promised.all(); }
 
@@ -73,7 +73,7 @@ class ResidentRow {
 
   llvm::DenseSet<std::pair<mlir::Value, mlir::Value>> compared;
   llvm::SmallBitVector promised;  // per axis
-  std::string reason;             // which rule is broken, and what to change
+  std::string reason;             // how a rule is broken, and what to change
 };
 
 }  // namespace ligerdsl::compiler

@@ -41,7 +41,8 @@ int64_t times(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-// Returns the op's result for two uniform integers, or nullopt for a division by zero.
+// Returns the op's result for two uniform integers, or nullopt for other ops and for a division by
+// zero.
 std::optional<int64_t> fold(const Op& op, DType type, int64_t a, int64_t b) {
   const int bits = static_cast<int>(8 * size_of(type));
   switch (op.code) {

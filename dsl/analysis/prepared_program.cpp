@@ -189,7 +189,8 @@ class LiveBytes {
       for (ValueId result : op.results) defined_[result] = at_;
     }
   }
-  // A value that is used in an operation's regions, but defined before them, lives until its end.
+  // A value that is used in an operation's regions, but defined before them, lives until the end of
+  // the operation.
   void use(const Op& op, int64_t begin) {
     for (ValueId operand : op.operands)
       if (defined_[operand] <= begin) last_use_[operand] = std::max(last_use_[operand], at_);

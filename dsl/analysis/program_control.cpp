@@ -79,7 +79,8 @@ void ProgramRun::for_range(const PreparedOp& prepared) {
   for (ValueId result : op.results) values_[result] = {};
 }
 
-// Evaluates iteration `number` and adds its work to the row. The counter is unknown if it is -1.
+// Evaluates iteration `number` and adds its work to the row. If `number` is -1, the counter is
+// unknown.
 void ProgramRun::run_iteration(const Loop& loop, int64_t number) {
   const PreparedOp& prepared = loop.prepared;
   values_[loop.body.arguments[0]] =
@@ -114,7 +115,8 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
   run_iteration(loop, 0);
   loop.carried = carried_values(loop);
   const Row second = separate_row([&] { run_iteration(loop, 1); });
-  // Assumes that a carried integer changes by equal steps. Other values that changed are unknown.
+  // Assumes that a carried integer changes by equal steps. Other values that changed become
+  // unknown.
   const std::vector<Value> after = carried_values(loop);
   for (size_t i = 0; i < after.size(); ++i) {
     const Value &from = loop.carried[i], &to = after[i];

@@ -14,9 +14,9 @@
 //   mask of a tile   all elements are true                               Unknowns::masks
 //
 // The counter samples programs and iterations. It evaluates the first program, the last program and
-// two programs between them. If the last three do equal work, all programs after the first count as
-// equal. Otherwise the counter evaluates more programs, and the sum is an estimate. In a grid of at
-// most kAllPrograms programs, every program is evaluated.
+// two programs between them. If all of these except the first do equal work, all programs after the
+// first count as equal. Otherwise the counter evaluates more programs, and the sum is an estimate.
+// In a grid of at most kAllPrograms programs, every program is evaluated.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 namespace ligerdsl::program {
 
 struct PhaseTime {
-  std::string name;  // "import", "mlir", "llvm", ...
+  std::string name;  // "import", "layouts", "ptx", ...
   double milliseconds = 0;
 };
 

@@ -38,7 +38,7 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   return ligerdsl::Target(target);
 }
 
-// A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. Sources:
+// The chips of the rows: A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. Sources:
 // * SM and CTA: CUDA Programming Guide 13, "Compute Capabilities", technical specifications, as in
 //   libcu++'s cuda/__device/arch_traits.h. (The 32 CTAs and 128 KB of the Blackwell Tuning Guide,
 //   1.4.1.1, do not apply to 12.0.)

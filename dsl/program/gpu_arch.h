@@ -31,8 +31,8 @@ struct GpuTuning {
   // Eighths of a thread's registers for the values that a pipelined loop carries or loads ahead.
   // The rest is for operands, results and addresses.
   int carried_eighths = 3;
-  // Sixteenths of a thread's registers that a loop's tiles may fill before a loop uses shared
-  // memory.
+  // Sixteenths of a thread's registers that carried values and the tiles of one iteration may fill
+  // before a loop uses shared memory.
   int ample_sixteenths = 5;
   // Eighths of a thread's registers that carried values may fill without displacing addresses.
   int crowded_eighths = 4;
@@ -43,6 +43,7 @@ struct GpuTuning {
   // vector per thread has many CTAs, and only a small part of them waits for the previous grid.
   int least_prefetch_bytes = 32;
   // Largest number of threads per CTA for a prefetch while the CTA waits for the previous grid.
+  // Persistent kernels have no limit.
   int most_prefetch_threads = 256;
   // Bytes of a CTA's shared memory that staged tiles leave free for exchanges.
   int unstaged_bytes = 16 * 1024;

@@ -46,8 +46,8 @@ struct CompileOptions {
   bool launch_overlap = true;
   bool contract = true;         // a * b + c may become fma unless the program forbids it
   std::vector<ArgFacts> facts;  // one per argument, or empty if nothing is known
-  std::string emit;  // "" = artifact; else a stage: tile, tgpu, loops, llvm, ptx, asm (text in
-                     // Artifact::code)
+  std::string emit;  // "" = artifact; else a stage, with its text in Artifact::code: tile, tgpu,
+                     // layouts, loops, llvm, ptx, asm
   std::string tile;  // if not "", tile IR that replaces the program's (output of `emit` = "tile")
   std::string tile_file;  // file name of `tile` in errors
   bool spans = false;     // fill Artifact::spans

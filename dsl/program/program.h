@@ -26,7 +26,7 @@ inline constexpr int64_t kDynamic = INT64_MIN;  // a view dimension or stride kn
 enum class TypeKind : uint8_t {
   scalar = 0,    // one element of dtype
   tile = 1,      // a block of elements; shape is static, every dimension c * 2^n with odd c <= 31
-  view = 2,      // typed global memory: base pointer + dims + strides (elements); arguments only
+  view = 2,      // global memory: base pointer + dims + strides (elements); argument or slice
   ptr = 3,       // a pointer to dtype
   ptr_tile = 4,  // a tile of pointers to dtype
 };

@@ -1,4 +1,4 @@
-// Finds the row of program/remarks.def that a remark's text was made of, and returns its remedy.
+// Finds the row of program/remarks.def from which a remark's text was made, and returns its remedy.
 #include <array>
 #include <cstddef>
 #include <string>

@@ -23,13 +23,14 @@ const char* pass_of(RemarkId remark);
 /// Returns the remark with this printed id.
 std::optional<RemarkId> find_remark(std::string_view id);
 
-/// Returns a remark without a place.
+/// Returns a remark without file, line and column.
 Remark make_remark(RemarkId remark, std::string text);
 
 /// Returns the remedy from remarks.def: the remark's column `change`, or that of the reason in its
 /// text. Returns "" for a diagnostic of MLIR, and for a reason that is not in the table.
 std::string remedy_of(const Remark& remark);
-/// Returns to_string(remark). If the text has no "; ", it names no remedy: "; remedy: ..." follows.
+/// Returns to_string(remark). Appends "; remedy: ..." to a text without "; ", which names no
+/// remedy.
 std::string text_with_remedy(const Remark& remark);
 
 }  // namespace ligerdsl::program

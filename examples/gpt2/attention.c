@@ -49,7 +49,7 @@ static void query_gradient(float* d_qkv, const float* d_out, const float* p, con
   const float scale = 1 / sqrtf((float)d);
   const float* q = qkv + at(s, b, t, head, 0);
   float* d_q = d_qkv + at(s, b, t, head, 0);
-  float mean = 0; /* of the probabilities' gradients, weighted by the probabilities */
+  float mean = 0; /* mean gradient of the probabilities, weighted by the probabilities */
   for (int64_t u = 0; u <= t; ++u)
     for (int64_t i = 0; i < d; ++i) mean += p[u] * d_out[i] * qkv[at(s, b, u, head, 2) + i];
   for (int64_t u = 0; u <= t; ++u) {

@@ -1,5 +1,6 @@
-/* GPT-2 in C: learned positions, LayerNorm before each part, GELU in the tanh form, lm_head tied to
- * the embedding (Radford et al., "Language models are unsupervised multitask learners", 2019).
+/* GPT-2 in C: learned positions, LayerNorm before attention and before the MLP, GELU in the tanh
+ * form, lm_head tied to the embedding (Radford et al., "Language models are unsupervised multitask
+ * learners", 2019).
  * Everything is float32 and row-major. A matrix has one row per output: y = x W^T + b. */
 #ifndef GPT2_H_
 #define GPT2_H_
@@ -36,13 +37,13 @@ enum {
 typedef struct {
   int64_t rows, cols; /* per layer; a vector has one row */
   int64_t layers;     /* number of layers with this kind */
-  size_t begin;       /* offset of the first one in the array */
+  size_t begin;       /* offset of the first layer's parameter in the array */
 } gpt2_kind_t;
 
-/* Fills in the place of each kind; returns the number of parameters. */
+/* Fills in the shape and offset of each kind. Returns the number of parameters. */
 size_t gpt2_kinds(const gpt2_config_t* config, gpt2_kind_t kinds[GPT2_KINDS]);
-/* Draws normal numbers of deviation 0.02, smaller for projections into the residual stream; norms
- * get 1 and 0. */
+/* Draws matrices from a normal distribution with deviation 0.02, or less for projections into the
+ * residual stream. Weights of norms are 1, and biases are 0. */
 void gpt2_initialise(const gpt2_config_t* config, float* parameters, uint64_t seed);
 
 /* Returns the offset of a parameter. */
@@ -63,7 +64,8 @@ float* gpt2_parameters(gpt2_t* model);
 /* tokens, labels: [batch, context]; labels[i] is the token after tokens[i]. Returns the mean loss
  * and stores the gradients of all parameters. */
 float gpt2_loss(gpt2_t* model, const int32_t* tokens, const int32_t* labels);
-/* Takes one step (counted from 1) with those gradients; returns their norm. */
+/* Updates the parameters with the gradients of gpt2_loss. `step` counts from 1. Returns the norm of
+ * the gradients before clipping. */
 float gpt2_update(gpt2_t* model, const gpt2_optimiser_t* optimiser, int64_t step);
 
 /* ---- the same in plain float64 loops, for comparison (reference.c) ---- */
@@ -72,8 +74,8 @@ reference_t* reference_create(const gpt2_config_t* config, const float* paramete
 void reference_destroy(reference_t* model);
 double reference_loss(reference_t* model, const int32_t* tokens, const int32_t* labels);
 double reference_update(reference_t* model, const gpt2_optimiser_t* optimiser, int64_t step);
-/* Returns the relative difference between the loss's slope in a random direction and central
- * differences. */
+/* Returns the relative difference between two slopes of the loss in a random direction: from the
+ * gradients, and from central differences. */
 double reference_slope_error(reference_t* model, const int32_t* tokens, const int32_t* labels);
 
 #endif

@@ -12,7 +12,7 @@ void check(ligerdsl_status_t status);
 /* out[i] = tokens_weight[tokens[i]] + positions_weight[i mod context]. */
 void embedding(ligerdsl_context_t context, float* out, const int32_t* tokens, const float* weight,
                const float* positions, int64_t n, int64_t h, int64_t vocabulary, int64_t length);
-/* Adds to d_weight. */
+/* Adds to d_weight; overwrites d_positions. */
 void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_positions,
                         const int32_t* tokens, const float* d_out, int64_t n, int64_t h,
                         int64_t vocabulary, int64_t length);
@@ -23,12 +23,12 @@ typedef struct {
 /* sum = x + residual, out = LayerNorm(sum). If residual is NULL, so is x, and sum is an input. */
 void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* residual,
           const float* weight, const float* bias, int64_t n, int64_t h);
-/* d_sum += gradient of sum through d_out, which is overwritten. If d_sum is NULL, it counts as 0
- * and d_out gets the result. */
+/* Adds the gradient of `sum` that results from d_out to d_sum. If d_sum is NULL, this gradient
+ * overwrites d_out. */
 void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float* d_weight,
                    float* d_bias, norm_t y, const float* weight, int64_t n, int64_t h);
 
-/* Adds b to every row of y; computes the gradient of b. */
+/* bias adds b to every row of y. bias_gradient computes the gradient of b. */
 void bias(ligerdsl_context_t context, float* y, const float* b, int64_t n, int64_t h);
 void bias_gradient(ligerdsl_context_t context, float* d_b, const float* d_y, int64_t n, int64_t h);
 

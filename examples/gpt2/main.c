@@ -1,5 +1,5 @@
-/* gpt2 train TEXT [STEPS [MOST]]: trains a model of bytes. Exits with 1 if the mean of the last ten
- * losses is above MOST.
+/* gpt2 train TEXT [STEPS [MOST]]: trains a model of bytes. Exits with 1 if the running mean of the
+ * loss (about ten steps) is above MOST.
  *
  * gpt2 check: compares the model with its float64 version, step by step.
  *
@@ -76,7 +76,7 @@ static int train(const char* path, int64_t steps, double most) {
   gpt2_t* model = gpt2_create(&config);
   gpt2_initialise(&config, gpt2_parameters(model), 1);
   uint64_t seed = 2;
-  double mean = 0; /* mean loss of the last ten steps */
+  double mean = 0; /* running mean of the loss; from step 10 on, a step has weight 1/10 */
   for (int64_t step = 1; step <= steps; ++step) {
     const double began = seconds();
     sample(&config, text, size, &seed, ids, ids + n);

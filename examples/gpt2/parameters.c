@@ -1,4 +1,4 @@
-/* Places and initial values of the parameters. */
+/* Offsets and initial values of the parameters. */
 #include <math.h>
 
 #include "gpt2.h"

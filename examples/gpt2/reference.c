@@ -236,8 +236,8 @@ static void forward(reference_t* r, const int32_t* tokens) {
   norm(r->norm, r->last, weight(r, GPT2_NORM_WEIGHT, 0), weight(r, GPT2_NORM_BIAS, 0), n, h);
 }
 
-/* Returns the loss. Writes d_row, its gradient by the last norm's result; adds to the embedding's
- * gradient. */
+/* Returns the loss. Writes d_row, the loss's gradient with respect to the last norm's output. Adds
+ * to the embedding's gradient. */
 static double head(reference_t* r, const int32_t* labels) {
   const int64_t n = r->config.batch * r->config.context, h = r->config.width,
                 classes = r->config.vocabulary;
@@ -322,7 +322,7 @@ double reference_slope_error(reference_t* r, const int32_t* tokens, const int32_
   uint64_t seed = 1;
   reference_loss(r, tokens, labels);
   for (size_t i = 0; i < r->count; ++i) {
-    /* Mostly along the gradient, so that the terms of the slope do not cancel. */
+    /* Each element has its gradient's sign, so that the terms of the slope do not cancel. */
     direction[i] = random_uniform(&seed) * (r->gradients[i] > 0 ? 1 : -1);
     slope += direction[i] * r->gradients[i];
   }

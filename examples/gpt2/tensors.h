@@ -5,8 +5,8 @@
 #include <ligerdsl/ligerdsl.h>
 #include <stddef.h>
 
-/* Tensors for the rest of the block: a compound literal lives until the end of its block, also of
- * an if without braces. */
+/* A tensor lives until the end of the enclosing block, as every compound literal does. The body of
+ * an `if` is such a block, even without braces. */
 #define TENSOR(values, code, ndim, ...)                       \
   (&(ligerdsl_tensor_t){(void*)(values),                      \
                         {LIGERDSL_CPU, 0},                    \

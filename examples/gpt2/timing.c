@@ -1,7 +1,7 @@
 /* gpt2 time: times the layers and plain loops alternately, each on one thread.
  *
- * Rounds are short and many, so that most of them run without an interruption. The output is the
- * median of rounds, and of the ratios of adjacent rounds. */
+ * Rounds are short and many, so that most of them run without an interruption. The output is each
+ * side's median time over all rounds, and the median of the ratios within each round. */
 #include "timing.h"
 
 #include <math.h>
@@ -17,11 +17,11 @@ enum { LENGTH = 64, VOCABULARY = 512, ROUNDS = 201, LINE = 64 };
 
 typedef struct {
   ligerdsl_context_t context;
-  int64_t n, h, length; /* of a sequence */
+  int64_t n, h, length; /* length: tokens per sequence */
   char* memory[32];     /* owns the arrays */
   int allocated;
   int32_t *tokens, *labels;
-  float *weight, *d_weight, *positions, *d_positions; /* of the embedding */
+  float *weight, *d_weight, *positions, *d_positions; /* the embedding's */
   float *x, *residual, *gradient, *d_sum, *scale, *shift, *d_scale, *d_shift, *m, *v;
   norm_t norm;
 } data_t;

@@ -13,7 +13,7 @@ using namespace ligerdsl;
 
 struct SoftmaxMeta {
   DType type = f32;
-  int64_t block = 1024;  // columns per tile; a tile holds a whole row, so at least the row width
+  int64_t block = 1024;  // columns per tile: at least the row width, as a tile holds a whole row
   template <class V>
   void visit(V&& v) {
     v("type", type);

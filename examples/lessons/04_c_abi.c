@@ -59,7 +59,7 @@ static int rms_norm(void) {
   ligerdsl_plan_t plan;
   check(ligerdsl_rms_norm_forward_plan(context, &desc, &plan));
 
-  /* Scratch memory is yours: ask once for the size for a number of rows, and reuse the memory. */
+  /* Scratch memory is yours: query its size for a row count once, and reuse the memory. */
   size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, ROWS);
   void* workspace = bytes ? to_device(NULL, bytes) : NULL;
 
@@ -124,7 +124,7 @@ static int cross_entropy(void) {
   check(ligerdsl_cross_entropy(context, &desc, &args, NULL));
   to_host(&loss, st.data, sizeof loss);
   to_host(gradient, lt.data, sizeof gradient);
-  /* The device checks labels; this call would report a wrong one with its row. */
+  /* The device checks labels; this call reports an invalid label with its row. */
   check(ligerdsl_context_check(context, NULL));
 
   double expected = 0, worst = 0;

@@ -112,7 +112,7 @@ void wide(KernelBuilder& k, const WideMeta& m) {
                   });
   Scalar lse = log_sum_exp(combine(OnlineSums{top, total}));
   k.for_range(0, kept.blocks(), 1, [&](Scalar i) {
-    Scalar b = kept.blocks() - 1 - i;  // the last block first: it is still there
+    Scalar b = kept.blocks() - 1 - i;  // the last block first: it is still cached
     y.partition({squeeze, m.block}).store({row, b}, (kept.load(b).to(f32) - lse).to(m.type));
   });
 }

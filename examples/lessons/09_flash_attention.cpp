@@ -75,7 +75,7 @@ struct Block {
     return where(column.expand_dims(0) <= row.expand_dims(1) && column.expand_dims(0) < q.dim(1), s,
                  k.constant(-INFINITY, f32));
   }
-  // Like seen, but skips blocks in which every query sees every key.
+  // Like seen, but skips the mask in blocks in which every query sees every key.
   Tile seen_at_edge(const Scalar& j, const Tile& s) const {
     return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); },
                  [&] { return s; });
@@ -140,8 +140,8 @@ void online(KernelBuilder& k, const Meta& m, int stages) {
 // Step 4: an iteration starts two matmuls: the scores of its block, and the previous block's
 // weights times values. So tensor cores work while threads compute weights. On a GPU with TMA, one
 // thread copies whole tiles. The first iteration has no previous block: its weights are zeros. The
-// last one has no block: all its scores are masked. Step 5: the mask is in a branch that nearly all
-// blocks skip.
+// last one has no block of its own: all its scores are masked. Step 5: the mask is in a branch that
+// nearly all blocks skip.
 void ahead(KernelBuilder& k, const Meta& m, bool branch) {
   const Block b(k, m);
   const Scalar zero = k.constant(0, i64);

@@ -96,7 +96,7 @@ void softmax(CheckTable& t) {
   t.add("d_x", dy.tensor, expected, t.probability);
 }
 
-// Compares attention with the model's heads, in rows that hold queries, keys and values.
+// Compares attention at the model's head counts, on rows that hold queries, keys and values.
 void attention(CheckTable& t) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads,
                 kv_heads = t.c.kv_heads, tokens = t.c.context;

@@ -36,7 +36,7 @@ class CheckTable {
            int64_t row = 0);
   void add(const char* outputs, std::string shape, const oracle::Array& got,
            const oracle::Array& expected, Gate gate);
-  void variant(std::string name) { variant_ = std::move(name); }  // of the comparisons that follow
+  void variant(std::string name) { variant_ = std::move(name); }  // for the comparisons after it
   void failed(const std::string& reason);  // records a failure of the latest operation
   std::vector<Comparison> finish();
 
@@ -56,7 +56,7 @@ class CheckTable {
 
 void check_norms(CheckTable& table);
 void check_elementwise(CheckTable& table);  // embedding, matmuls, SwiGLU
-void check_attention(CheckTable& table);    // rope, softmax
+void check_attention(CheckTable& table);    // rope, softmax, attention
 void check_losses(CheckTable& table);
 void check_optimiser(CheckTable& table);
 

@@ -69,7 +69,7 @@ class Part {
         file_.reset();
         fail(target_, "another process is writing this file");
       }
-    } while (!is_at_path());  // the last owner of the lock has renamed or removed it
+    } while (!is_at_path());  // false if the last owner of the lock has moved or removed the file
     if (ftruncate(file_->fd(), 0)) fail(path_);
   }
   ~Part() {

@@ -82,8 +82,8 @@ class CudaMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
                       const Matrix& a, const Matrix& b, float beta, const Matrix& c) override {
-    // cuBLAS accepts one batch dimension. The longer of both dimensions is that one; the code loops
-    // over the shorter one.
+    // cuBLAS accepts one batch dimension. It gets the longer of the two; a loop covers the shorter
+    // one.
     auto swapped = [](Matrix x) {
       std::swap(x.outer, x.inner);
       return x;

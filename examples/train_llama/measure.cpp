@@ -20,9 +20,9 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kUntimed = 2;        // first steps, which compile kernels and allocate workspaces
-constexpr double kLargestCheck = 1e9;  // most parameters times tokens of a float64 step
+constexpr double kLargestCheck = 1e9;  // limit of parameters times tokens for a float64 step
 
-// Draws random tokens; every label is the token after its own.
+// Draws random tokens; the label of a token is the token after it.
 Batch random_batch(const ModelConfig& c, int64_t sequences, uint64_t seed) {
   Batch batch;
   for (int64_t i = 0; i < sequences * c.context; ++i) {

@@ -7,8 +7,8 @@
 
 namespace train {
 
-// Returns `count` bytes after the prompt, drawn from softmax(logits / temperature); depends only on
-// the seed.
+// Returns `count` bytes after the prompt, drawn from softmax(logits / temperature). `seed`
+// determines every draw.
 std::string generate(Model& model, const std::string& prompt, int64_t count, double temperature,
                      uint64_t seed);
 

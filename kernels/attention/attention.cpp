@@ -1,16 +1,16 @@
 // Attention and its gradients, block by block (Dao, "FlashAttention-2", 2023, algorithms 1 and 2).
-// For one head, with z_ij = scale q_i . k_j, or cap tanh(scale q_i . k_j / cap), if query i sees
-// key j:
+// For one head, with s_ij = scale q_i . k_j, and z_ij = s_ij or cap tanh(s_ij / cap), if query i
+// sees key j:
 //
 //   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j
-//   lse_i = -inf and o_i = 0 if query i sees no key
+//   o_i = 0 if query i sees no key; then lse_i = -inf without a sink
 //
 //   delta_i = o_i . d_o_i - d_lse_i,  d_v_j = sum_i p_ij d_o_i
 //   d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
 //   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
 //
-// A head's sink s is a score without a value. Every query sees it, so the sum in lse_i has one more
-// term, e^s. Its gradient is d_s = -sum_i e^(s - lse_i) delta_i.
+// A head's sink is a score without a value. Every query sees it, so the sum in lse_i has one more
+// term, e^sink. The sink's gradient is d_sink = -sum_i e^(sink - lse_i) delta_i.
 //
 // Matmul operands have the dtype `type`; p and d_s are rounded to it. Accumulators are f32.
 //
@@ -132,9 +132,9 @@ class Scores {
 };
 
 // Batch, head and block of a program. Heads that share keys are consecutive. Heads are divided into
-// groups whose keys and values fit in L2 together. Within a group the block index varies slowest:
-// all heads run one block, then the next. If the caller puts the blocks with most work first, each
-// group ends with the blocks of least work.
+// groups whose streamed rows, such as keys and values, fit in L2 together. Within a group the block
+// index varies slowest: all heads run one block, then the next. If the caller puts the blocks with
+// most work first, each group ends with the blocks of least work.
 struct Place {
   Scalar batch, head, block;
 
@@ -384,8 +384,8 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       const Scalar row = m.sequences
                              ? head.to(i64) * view.stride(0)
                              : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      // With TMA copies, all views share one register for the number of queries, because TMA
-      // coordinates need many registers.
+      // With sequences and TMA copies, all views share one register for the number of queries,
+      // because TMA coordinates need many registers.
       const Scalar count =
           m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
       const Scalar left = min(count - first, m.tile_q).to(i32);

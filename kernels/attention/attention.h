@@ -12,8 +12,8 @@ struct AttentionOptions {
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
   int64_t heads = 32;      // A, heads of q and o
   int64_t kv_heads = 8;    // K, heads of k and v; a divisor of A
-  int64_t queries = 4096;  // S, used only for the grid
-  int64_t keys = 4096;     // T, used only for the grid
+  int64_t queries = 4096;  // S, for the grid and the workspace; kernels do not depend on it
+  int64_t keys = 4096;     // T, for the grid; kernels do not depend on it
   bool left = false;       // query i does not see keys j < i + T - S - window_left
   bool right = true;       // query i does not see keys j > i + T - S + window_right; 0: causal
   bool softcap = false;
@@ -75,9 +75,9 @@ struct AttentionMeta : AttentionOptions {
 // - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
 //   [cu_seqlens_q[n], cu_seqlens_q[n + 1]); cu_seqlens_k bounds its keys in the same way.
 // - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
-// - error [1] i64: reports the first sequence that breaks these rules, or that leaves tokens
-//   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are
-//   undefined.
+// - error [1] i64, except in attention_backward_keys: reports the first sequence that breaks these
+//   rules, or that leaves tokens without a sequence (kErrorBase). Then accesses stay within the
+//   arguments, and results are undefined.
 
 // Arguments: o, [lse], q, k, v, [sinks].
 void attention_forward(KernelBuilder& k, const AttentionMeta& m);
@@ -91,8 +91,8 @@ void attention_delta(KernelBuilder& k, const AttentionMeta& m);
 // d_sinks, sink_partials.
 void attention_d_sinks(KernelBuilder& k, const AttentionMeta& m);
 
-// Computes d_k and d_v of a block of keys from all queries that see it. Arguments: [d_k], [d_v], q,
-// k, [v], d_o, lse, [delta]; v and delta only if d_k is computed.
+// Computes d_k, d_v or both for a block of keys from all queries that see it. Arguments: [d_k],
+// [d_v], q, k, [v], d_o, lse, [delta]; v and delta only if d_k is computed.
 void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 
 // Computes d_q of a block of queries from all keys that it sees. Arguments: d_q, q, k, v, d_o, lse,

@@ -95,10 +95,11 @@ BOUNDS = [
 ]
 
 # Floating-point operations: two matmuls forward and five backward over the query-key pairs that are
-# visible without a window. Recomputed scores do not count.
+# visible without a window. The backward pass counts scores and d_p once, although it computes them
+# in two kernels.
 SEEN = "(min(S, T) * (T - min(S, T)) + min(S, T) * (min(S, T) + 1) / 2 if causal else S * T)"
 FORWARD_FLOPS, BACKWARD_FLOPS = f"4 * A * D * {SEEN}", f"10 * A * D * {SEEN}"
-LSE = {"mean": "log(T) + 0.5", "deviation": "0.1"}  # range near the lse of random q and k
+LSE = {"mean": "log(T) + 0.5", "deviation": "0.1"}  # test values near the lse of random q and k
 
 SINKS = Tensor("sinks", "in", "A", "f32", "sink of each head, or NULL", "with_sinks",
                later=True)

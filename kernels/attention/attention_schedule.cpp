@@ -21,8 +21,8 @@ struct Blocks {
   bool ahead = false;   // the loop carries the previous block's weights
 };
 
-// Returns true if loads can be TMA copies and matmuls can use wgmma. Elements have 16 bits then,
-// and rows are whole 16-byte vectors. Two warp groups own 128 rows.
+// Returns true if loads can be TMA copies and matmuls can use wgmma. Both require elements of 16
+// bits; TMA copies require rows of whole 16-byte vectors.
 bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
@@ -60,7 +60,7 @@ int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kExchanges = 4096;  // bytes reserved for exchanges in TMA loops
   constexpr int64_t kPadding = 16;
   const int64_t row = b.width * size_of(o.type);
-  // f32 matmuls without tensor cores exchange one operand tile between threads.
+  // f32 matmuls, which do not use tensor cores, exchange one operand tile between threads.
   const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;
   // Without a ring, exchanges convert both streamed tiles to operand layout. Their rows are padded
   // against bank conflicts.
@@ -156,8 +156,8 @@ int64_t registers_of(const Blocks& b) {
   return rows_of_thread * (b.accs * b.width + b.scores * b.streamed + weights) / 4;
 }
 
-// Chooses the largest streamed tile that fits in registers and shared memory, because the waits of
-// an iteration take the same time for any tile.
+// Returns a tile shape in which two warp groups own 128 rows. The streamed tile is the largest that
+// fits, because the waits of an iteration take the same time for any tile.
 Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b,
                           int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
@@ -215,7 +215,7 @@ std::string unsupported(const AttentionOptions& o) {
   return "";
 }
 
-// Returns the bytes of half of L2, or of half a CPU core's cache.
+// Returns the bytes of half of L2; on a CPU 256 KiB, half of a core's cache.
 int64_t cached_bytes(const Machine& machine) {
   return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
@@ -232,9 +232,9 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   return meta;
 }
 
-// Returns the number of programs: one per head and tile of `places` queries or keys. With
-// sequences, `places` is the longest length that the caller passes. It is limited to the total
-// number of tokens, as in Tokens of attention.cpp.
+// Returns the number of programs: one per batch, head and tile of `places` queries or keys. With
+// sequences, `places` is the upper bound of lengths that the caller passes. It is limited to the
+// total number of tokens, as in Tokens of attention.cpp.
 Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
   if (!o.sequences) return Size::rows() * heads * ceil_div(Size(places), tile);
   return Size(o.sequences) * heads * ceil_div(max(min(Size(places), Size::rows()), 1), tile);

@@ -47,8 +47,8 @@ class AttentionSequences {
   static View of(const View& bounds, const Scalar& sequence, const View& all, int axis) {
     return all.slice(axis, at(bounds, sequence), at(bounds, sequence + 1));
   }
-  // The first sequence must begin at token 0 and the last one end at the last token, so that each
-  // token belongs to a sequence.
+  // Returns true if bounds are invalid. The first sequence must begin at token 0 and the last one
+  // must end at the last token, so that each token belongs to a sequence.
   Scalar wrong(const View& bounds, const Scalar& sequence, const Scalar& tokens,
                const Scalar& most) const {
     const Scalar begin = at(bounds, sequence), end = at(bounds, sequence + 1);

@@ -112,7 +112,7 @@ class LargestTiles {
   const program::Program& program_;
   std::vector<int> argument_of_;  // argument of each view, pointer or tile of pointers
   std::vector<int64_t> elements_, bytes_;
-  std::vector<bool> escapes_;  // a loop or a branch carries a pointer to the argument
+  std::vector<bool> escapes_;  // an op that is not followed uses a pointer to the argument
 };
 
 // Arguments whose tiles become an operand of a matmul, directly or after arithmetic. A tile that is
@@ -144,7 +144,7 @@ class MatmulOperands {
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
     if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
-    // Only operand 0 is followed: a load's other operands are indices, and a slice's are bounds.
+    // Operand 0 of a load or a slice is followed, but not the other operands: indices and bounds.
     const bool reads =
         op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
     for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)

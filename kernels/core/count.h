@@ -17,7 +17,7 @@ class Count {
       : value_(value) {}  // NOLINT(google-explicit-constructor): numbers are counts
 
   constexpr int64_t value() const { return value_; }
-  // Returns true if the value is the largest one, which stands for all larger values too.
+  // Returns true if the value is the largest one, which represents all larger values too.
   constexpr bool saturated() const { return value_ == std::numeric_limits<int64_t>::max(); }
 
   // Both operands must be non-negative.

@@ -15,8 +15,8 @@ using analysis::Work;
 
 constexpr double kVectorBytes = 16, kUsPerNs = 1e-3;
 constexpr double kBytesPerGbpsUs = 1e3;  // 1 GB/s moves 1e3 bytes in a microsecond
-// Units that work at the same time take a p-norm of their times: p = 1 gives the sum (no overlap),
-// p = infinity the maximum (full overlap).
+// The time of two units that work at once is the p-norm of their times: p = 1 gives the sum (no
+// overlap), p = infinity the maximum (full overlap).
 constexpr double kMemoryNorm = 20, kPipesNorm = 3, kL2Norm = 8;
 // Registers per thread in addition to those of live tiles.
 constexpr double kOtherRegisters = 24;

@@ -36,7 +36,7 @@ struct Prediction {
 Prediction predict(const analysis::Work& work, const program::CompileOptions& options,
                    const Machine& machine, const MachineRates& rates, int ctas_per_sm = 0);
 
-// Predicts a matmul of the device's library, with 16-bit operands and tiles of 128 x 256.
+// Predicts a matmul of the vendor's library, with 16-bit operands and tiles of 128 x 256.
 Prediction predict_matmul(int64_t m, int64_t n, int64_t k, const Machine& machine,
                           const MachineRates& rates);
 

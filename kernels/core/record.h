@@ -10,8 +10,8 @@
 
 namespace ligerdsl::kernels {
 
-// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. The
-// code of a kernel is the same for both.
+// Assignment of programs to CTAs: one program per CTA or cluster, or
+// KernelBuilder::dynamic_persistent. The code of a kernel is the same for both.
 enum class Schedule { grid, dynamic_persistent };
 
 // Returns dynamic_persistent for clusters that share rows: each takes its next program from a
@@ -20,10 +20,10 @@ inline Schedule schedule_of(const RowConfig& config) {
   return config.keep == Keep::cluster ? Schedule::dynamic_persistent : Schedule::grid;
 }
 
-// Records a step. The name of the kernel ends with the dtype, so that profiles show it. The
-// compiler fuses a multiplication and an addition only where the kernel calls fma. Otherwise the
-// in-place and out-of-place variants of a kernel could give results with different bits, but their
-// results must be bit-identical.
+// Records a step. The name of the kernel ends with the dtype, so that profiles show it. The results
+// of the in-place and out-of-place variants of a kernel must be bit-identical. Therefore the
+// compiler fuses a multiplication and an addition only where the kernel calls fma. (The choice of
+// fusions could otherwise differ between the variants.)
 template <class Meta>
 Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
                  const Meta& meta, Launch launch, Schedule schedule = Schedule::grid) {

@@ -48,7 +48,7 @@ class ReferenceCall {
   virtual bool has(const std::string& tensor) const = 0;
   // Returns all elements; empty if the call does not have the tensor.
   virtual const Values& operator[](const std::string& tensor) const = 0;
-  // Returns one row of a tensor of `cols` columns, without reading the others.
+  // Returns one row of a tensor of `cols` columns, without reading the other rows.
   virtual Values row(const std::string& tensor, int64_t row, int64_t cols) const = 0;
   virtual DType type(const std::string& tensor) const = 0;
   // Returns the names of all tensors; those of a list of tensors are "NAME[0]", "NAME[1]" ...

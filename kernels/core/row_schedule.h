@@ -63,14 +63,14 @@ RowConfig whole_rows(const Machine& machine, DType type, int64_t cols, int64_t v
 // Returns a schedule in which a CTA reads blocks of `block` columns, with `vectors` vectors per
 // thread.
 RowConfig rows_in_blocks(DType type, int64_t block, int64_t vectors);
-// Row bytes below which a cluster has 4 CTAs. Longer rows use 8 CTAs, and the longest 16.
+// Bytes of a row, in all streams, below which a cluster has 4 CTAs. Longer rows use 8 or 16 CTAs.
 inline constexpr int64_t kSharedByEight = 128 * 1024;
-// Minimum bytes of a row for which norms share the row among the CTAs of a cluster.
+// Minimum bytes, in all streams, of rows that clusters share in LayerNorm and residual RMSNorm.
 inline constexpr int64_t kSharedRow = kSharedByEight;
 
 // Returns a schedule in which a cluster shares each row, or none if the machine or the rows do not
-// allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm CTAs must
-// fit on an SM. `streams`: number of arrays whose rows are read twice.
+// allow it. `of` gives num_warps and the largest number of vectors. Clusters grow, up to 16 CTAs,
+// until kept_by_cluster() holds for of.min_ctas_per_sm. `streams`: arrays that are read twice.
 std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols,
                                          RowConfig of, int64_t streams = 1);
 // Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs. Each CTA has one of

@@ -64,7 +64,7 @@ class TileRows {
   View of(const View& view) const { return step_ == 1 ? view : view.every(0, step_, residue_); }
   const Scalar& block() const { return block_; }
   Tile indices() const;  // row numbers, i64
-  // Returns the alignment offset that all rows of the view share; empty with step 1.
+  // Returns the alignment offset that all rows of the tile share; empty with step 1.
   Scalar alignment_offset(const View& view) const {
     return step_ == 1 ? Scalar() : of(view).alignment_offset({0});
   }

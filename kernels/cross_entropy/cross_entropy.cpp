@@ -6,7 +6,7 @@
 //   loss = (1-a) (lse - z_y) + a lse - e sum_c z_c
 //        = (1-a) w_y (lse - z_y) + e (W lse - sum_c w_c z_c)  with class weights w, W = sum_c w_c
 //   zeta = lse_square_scale lse^2
-//   mean: loss / S + zeta / n;  sum and none: loss + zeta
+//   mean: loss / S + zeta / n, with S and n of cross_entropy_count;  sum and none: loss + zeta
 //   d_c = p_c (1 + 2 lse_square_scale lse) - e - (1-a) [c = y]                          (mean: / n)
 //       = w_y (1-a) (p_c - [c = y]) + e (W p_c - w_c)                                   (mean: / S)
 //         + 2 lse_square_scale lse p_c                                                  (mean: / n)
@@ -17,9 +17,9 @@
 // For large logits, lse - z_c loses digits to cancellation. The kernels therefore compute it from
 // z_c - max and log(sum), not from lse. The sum over c of lse - z_c is computed relative to z_y.
 //
-// Bytes moved, with s = sizeof(type): n V s for the loss, 2 n V s with the gradient. A row that
-// does not fit in a tile is read twice. The second pass runs backwards, to begin with cached
-// elements. Each pass computes one exponential per element.
+// Bytes moved, with s = sizeof(type): n V s for the loss, 2 n V s with the gradient. For the
+// gradient, a row that does not fit in a tile is read twice. The second pass runs backwards, to
+// begin with cached elements. Each pass computes one exponential per element.
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include <numbers>

@@ -36,7 +36,7 @@ struct CrossEntropyOptions {
   DType d_loss_type = f32;
   bool with_d_entropy = false;  // also add the gradient of the entropies, times d_entropy
   bool token_scaling = false;   // multiply loss, z-loss and gradient by p_y, taken as a constant
-  bool part = false;            // the rows are part of a batch whose first row is `first_row`
+  bool part = false;            // the rows are part of a batch and begin at its row `first_row`
 
   bool entropies() const { return with_entropy || with_d_entropy; }
 
@@ -73,7 +73,7 @@ struct CrossEntropyOptions {
 
 struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t block = 1024;           // columns per tile: the whole row unless `looped`
-  bool looped = false;            // rows are wider than a tile: two passes read them in blocks
+  bool looped = false;            // rows are wider than a tile and are read in blocks
   bool aligned_blocks = false;    // blocks begin at 16-byte boundaries (View::alignment_offset)
   bool prefetched = true;         // the first pass is pipelined with two stages
   BlockLanes lanes;               // distribution of a block's columns over lanes
@@ -99,7 +99,7 @@ bool needs_counts(const CrossEntropyOptions& m);
 // totals_in_parts, the scratch of add_count is added.
 //
 // `counts` has 1/n, 1/S, W and n. n rows are not ignored; S is the sum of their weights (n without
-// weights), and W the sum of all weights. If n is 0, 1/n and 1/S are 0.
+// weights), and W the sum of all weights (0 without). If n is 0, 1/n and 1/S are 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // One program per row or tile of rows, or any number of programs with several_rows. Options select
@@ -122,7 +122,7 @@ void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 // the scratch of add_finish is added.
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.
+// Rows: rows of logits. Scratch if needed: counts, row_loss, row_z_loss, row_accuracy, partials.
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options);
 
 struct CrossEntropyConfig : RowConfig {
@@ -135,7 +135,7 @@ struct CrossEntropyConfig : RowConfig {
   // Maximum programs per SM if each computes several whole rows, or 0 for one program per row.
   int programs_per_sm = 0;
 
-  // Returns the launch; the caller sets its program.
+  // Returns RowConfig's launch, limited to programs_per_sm programs per SM.
   Launch launch(const Machine& machine) const;
 
   template <class V>

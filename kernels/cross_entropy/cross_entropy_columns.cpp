@@ -6,7 +6,7 @@
 //   r = 2 lse_square_scale lse / n + s W
 //
 //   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
-//   d_c *= (1 - (z_c / softcap)^2) / temperature
+//   d_c *= (1 - (z_c / softcap)^2) / temperature, with z_c before the division by temperature
 //
 // [c = y] is 1 for the label's class, else 0. Without class weights w_c = 1 and W = V. All terms
 // without h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n are 1 unless the
@@ -15,7 +15,7 @@
 // lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
 // gradients that become rounded operands of matmuls.
 //
-// Bytes moved, with s = sizeof(type): 2 n columns s. Each element takes one exponential.
+// Bytes moved: 2 n columns sizeof(type). Each element takes one exponential.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <numbers>
@@ -61,7 +61,7 @@ struct ColumnArguments {
 // Finite lower bound for log p, so that p log p is 0 if p is 0. No f32 > 0 has a lower logarithm.
 constexpr double kLeastLogarithm = -104;
 
-// Coefficients in d_c: `power` of p_c (t + r), `smooth` of w_c (s), `target` of [c = y] (t).
+// Coefficients in d_c: `power` = t + r of p_c, `smooth` = s of w_c, `target` = t of [c = y].
 struct Coefficients {
   Scalar power, smooth, target;
 };

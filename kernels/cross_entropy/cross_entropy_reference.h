@@ -1,4 +1,4 @@
-// float64 cross-entropy with every option.
+// float64 cross-entropy with every option of the C ABI's operation.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct CrossEntropyResult {
 CrossEntropyResult cross_entropy_reference(const Values& logits, const std::vector<int64_t>& labels,
                                            const CrossEntropyCase& c);
 
-// Return the reduction and the cross-entropy case that a call asks for.
+// Return the reduction and the cross-entropy case of a call.
 Reduce reduce_of(const ReferenceCall& call);
 CrossEntropyCase cross_entropy_case(const ReferenceCall& call);
 

@@ -27,7 +27,7 @@ T CrossEntropyResultsOf<T>::lse_minus(const T& z) const {
   return (log_total_ - fma(z, std::numbers::log2e, -sums_.base)) * std::numbers::ln2;
 }
 
-// Sets the numbers by which the row's loss and z-loss are multiplied in the reduced result.
+// Sets the scales of the row's loss and z-loss, its label's weight and the smoothing constants.
 template <class T>
 void CrossEntropyResultsOf<T>::set_scales() {
   const bool mean = m_.reduction == Reduction::mean && !divides_at_the_end(m_);

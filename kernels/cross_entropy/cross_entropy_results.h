@@ -41,7 +41,7 @@ class RowsOfTile : public TileRows {
   void store(const View& view, const Tile& value) const {
     store_all(view, where(counted_, value, fill_for(value)).to(view.dtype()));
   }
-  // Stores 1 for a correct prediction, and 0 for rows without a valid label.
+  // Stores `right`, 1 for a correct prediction, but 0 for rows without a valid label.
   void store_right(const View& view, const Tile& right) const {
     store_all(view, where(counted_, right, 0.0f));
   }
@@ -81,7 +81,7 @@ struct RowAccess<Tile> {
 template <class T>
 struct CrossEntropyPlace {
   typename RowAccess<T>::type row;
-  T label;         // a valid class
+  T label;         // a valid class in every row whose results are stored
   Scalar classes;  // number of classes, i32
   T z_label;       // z of the label
   T reference;     // subtracted from each z in `deviation`
@@ -91,7 +91,7 @@ struct CrossEntropyPlace {
 template <class T>
 class CrossEntropyResultsOf {
  public:
-  // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; `label` is the label's final gradient.
+  // Before a softcap's slope, d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; d_y = label.
   struct Coefficients {
     T power, entropy, smooth, label;
   };
@@ -117,7 +117,7 @@ class CrossEntropyResultsOf {
   CrossEntropyPlace<T> place_;
   CrossEntropySums<T> sums_;
   T label_power_, total_, log_total_, lse_;
-  // Scales of loss and z-loss in the reduced result, the label's class weight, a / V, and 1 - a.
+  // Scales of z-loss and loss in the reduced result, the label's class weight, a / V, and 1 - a.
   T zeta_scale_, loss_scale_, label_weight_;
   Scalar per_class_, rest_;
   // Only with entropies: u of the label, and the mean of u weighted by p.

@@ -92,7 +92,7 @@ CrossEntropyRow::CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, co
   classes_ = args.logits.dim(1).to(i32);
   if (m.aligned_blocks) offset_ = args.logits.alignment_offset({row});
   offset_number_ = m.aligned_blocks ? offset_ : k.constant(0, i32);
-  assume(row < args.logits.dim(0));  // one program per row
+  assume(row < args.logits.dim(0));  // programs compute only rows that exist
   logits_ = args.logits.partition({squeeze, m.block})
                 .resident({row}, {.pad = -INFINITY, .alignment_offset = offset_});
   if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);

@@ -1,4 +1,4 @@
-// Row of logits in blocks, shared by all cross-entropy kernels, and the row sums of one pass.
+// Row of logits in blocks, for cross-entropy kernels of whole rows, and the row sums of one pass.
 #pragma once
 
 #include <string>
@@ -51,14 +51,14 @@ struct CrossEntropySums {
 };
 using CrossEntropyRowSums = CrossEntropySums<Scalar>;
 
-// Returns u = z log2(e) - base. The exponents are 0 or less. There the approximate exponential 2^u
-// is accurate, except that it flushes results below 2^-126 to 0.
+// Returns u = z log2(e) - base. u is 0 or less. For such u the approximate exponential 2^u is
+// accurate, except that it flushes results below 2^-126 to 0.
 Tile base_2(const Tile& z, TileArg minus_base);
 // Replaces u = -inf by a finite number, so that u * 2^u is 0.
 Tile finite_exponent(const Tile& u);
 Scalar finite_exponent(const Scalar& u);
 
-// Reads a row in blocks. The first block begins `alignment_offset` columns before the row.
+// Reads a row in blocks. With aligned_blocks the first block begins `offset_` columns before it.
 class CrossEntropyRow {
  public:
   using Arguments = CrossEntropyArguments;
@@ -96,7 +96,7 @@ class CrossEntropyRow {
 
   // Returns true if the first pass finds the label's z, because the CTAs of a cluster share the
   // row. If one CTA loaded z by index instead, the other CTAs would have to wait for this load
-  // before they overwrite the row in place.
+  // before they overwrite the row in place. With smoothing the pass itself needs z, as a reference.
   bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
 
   // Returns `t` with `other` at the label's column. Only the label's block compares columns.
@@ -133,9 +133,9 @@ class CrossEntropyRow {
   Shape shape_;
 };
 
-// Stores the results of a row without a valid label, and returns the stored value. It is 0 for
-// ignore_index. For any other label it is NaN, and the error flag gets the row's number. `row` is
-// needed only with a gradient.
+// Stores the results of a row without a valid label, and returns the fill value: 0 for
+// ignore_index, NaN for any other label. An accuracy is always 0, and a prediction -1. The error
+// flag records rows with NaN. `row` is needed only with a gradient.
 Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
                 const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);
 

@@ -46,8 +46,8 @@ int64_t columns_with_offset(const CrossEntropyOptions& o) {
 
 // Returns the columns of a GPU tile that reads unaligned rows by element, or 0 if vectors are
 // faster. The lanes of a warp read contiguous elements. With vectors, the tile needs room for an
-// alignment offset: 257 classes take 512 columns, but only 288 by element. Reading by element takes
-// 5 of 26 instructions more, so it must save a fifth of the columns.
+// alignment offset: 257 classes take 512 columns, but only 288 by element. Reading by element needs
+// 26 instructions instead of 21, so it must save a fifth of the columns.
 int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t columns = ceil_div(o.classes, program::kWarpThreads) * program::kWarpThreads;
   const bool is_tile = columns / (columns & -columns) <= kMostOddTile;
@@ -275,7 +275,7 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o,
                                        std::move(launch), schedule_of(config)));
 }
 
-// Counts each byte of a row once. Values per row, such as the loss, are neglected.
+// Counts each logit and each gradient once. Values per row, such as the loss, are neglected.
 Cost cost(const CrossEntropyOptions& o, int64_t rows) {
   return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) *
           static_cast<double>(rows)};

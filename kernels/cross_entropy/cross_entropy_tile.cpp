@@ -1,8 +1,8 @@
 // Cross-entropy of several short rows per tile (short_rows.h), with the formulas and names of
 // cross_entropy.cpp.
 //
-// The label's column reads as -inf, so its power and its gradient in the tile are 0. The label's
-// gradient, one element per row, is stored after the tile. Each element is therefore compared with
+// The label's column reads as -inf, so its power is 0. The label's gradient, one element per row,
+// is stored after the tile and replaces the tile's value. Each element is therefore compared with
 // the label only once.
 //
 // Unlike a program of one row, a tile also reads the logits of rows with ignore_index.

@@ -3,8 +3,8 @@
 //
 // If there are fewer than kRowsOfOneProgram rows, one program reduces them. The latency of loads
 // limits its speed, so it keeps three tiles in flight while it adds a fourth. More rows need two
-// launches. In the first, each of P programs reduces every P-th tile to a partial
-// result. In the second, one program adds the partial results.
+// launches. In the first, each of P programs reduces every P-th tile to a partial result. In the
+// second, one program adds the partial results.
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 
 #include <optional>
@@ -197,7 +197,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   const auto [n, loss, z_loss, accuracy] =
       m.totals_in_parts ? k.if_(rows.any().dim(0) >= kRowsOfOneProgram, add_partials, add_all_rows)
                         : add_all_rows();
-  Scalar share;  // 1 / number of rows, if this launch divides
+  Scalar share;  // 1 / number of counted labels, if this launch divides
   if (labels) share = where(n > 0, 1.0f / n.to(f32), 0.0f);
   auto store = [&](const char* name, DType type, const Scalar& total, const Scalar& factor) {
     k.view(name, type, {1}).store({0}, (factor.empty() ? total : total * factor).to(type));

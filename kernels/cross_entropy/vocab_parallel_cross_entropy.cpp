@@ -20,7 +20,7 @@
 // are in base 2, relative to the rounded M log2(e). For large M the rounding error is significant,
 // so o_s and 1 / t are multiplied by a correction (from_base_2).
 //
-// Bytes moved, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient. The second
+// Bytes moved: n V_s sizeof(type) for the statistics, twice as much for the gradient. The second
 // operation needs no reduction over a row. Without a gradient, it does not read the logits.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 

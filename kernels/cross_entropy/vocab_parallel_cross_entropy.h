@@ -72,12 +72,12 @@ struct VocabParallelMeta : CrossEntropyMeta {
   bool shard_smoothing = false;
 };
 
-// One program per row. Arguments: partials [n, columns] f32; logits [n, V] type; labels [n]; error
-// [1] i64; ignore_index, first_class, total_classes i64. Ignored rows are not read; their
-// statistics are 0.
+// One program per row, or any number with several_rows. Arguments: partials [n, columns] f32;
+// logits [n, V] type; labels [n]; error [1] i64; ignore_index, first_class, total_classes i64.
+// Ignored rows are not read; their statistics are 0.
 void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m);
 
-// One program per row. Arguments; the options select those in brackets:
+// One program per row, or any number with several_rows. Options select the arguments in brackets:
 // - outputs: [row_loss] [n] f32, or loss [n] loss_type if reduction is none; with a gradient
 //   [d_logits] [n, V] type
 // - inputs: [logits] [n, V] type with a gradient; labels [n]; partials [shards n, columns] f32;
@@ -89,7 +89,7 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m);
 // d_logits may be the same memory as logits.
 void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m);
 
-// Rows: rows of logits. Scratch of the second operation: counts, row_loss, as needed.
+// Rows: rows of logits. Scratch of the second operation, as needed: counts, row_loss, partial sums.
 Operation vocab_parallel_partials(const Machine& machine,
                                   const VocabParallelPartialsOptions& options);
 Operation vocab_parallel_cross_entropy(const Machine& machine,

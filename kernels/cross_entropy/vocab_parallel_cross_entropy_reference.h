@@ -36,7 +36,7 @@ struct VocabParallelCase {
   }
 };
 
-// Returns five values for each row:
+// Returns three values for each row, or five with smoothing:
 //   0: maximum
 //   1: sum of e^(x - maximum) except the label's
 //   2: the label's logit, or 0
@@ -103,7 +103,7 @@ inline VocabParallelResult vocab_parallel_reference(const Values& partials, cons
     out.loss[each ? i : 0] += loss * mean;
     const double scale = bad ? nan : mean * c.upstream[each && c.upstream.size() > 1 ? i : 0];
     for (int64_t j = 0; j < (logits.empty() ? 0 : c.classes); ++j) {
-      const bool hit = j + c.first_class == labels[i];  // the partials also have its logit
+      const bool hit = j + c.first_class == labels[i];  // the partials have the label's logit, too
       const double p = std::exp((hit ? label : logits[i * c.classes + j]) - top) / total;
       out.d_logits[i * c.classes + j] = scale * (p - a / k - (hit ? 1 - a : 0));
     }

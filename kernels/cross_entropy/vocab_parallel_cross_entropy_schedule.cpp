@@ -71,7 +71,7 @@ Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
   return {static_cast<double>(o.classes * size_of(o.type)) * static_cast<double>(rows)};
 }
 
-// Without a gradient a row has only a few values, so one warp computes it and there is no choice.
+// Without a gradient a row has only a few values, so one warp per row is the only configuration.
 CrossEntropyConfig loss_alone(const Machine& machine) {
   CrossEntropyConfig config{RowConfig{.num_warps = 1}};
   if (machine.is_gpu()) config.programs_per_sm = CrossEntropyConfig::kProgramsOfShortRows;

@@ -72,7 +72,7 @@ bool needs_counts(const DivergenceOptions& m);
 // d_input may be the same memory as input.
 void divergence(KernelBuilder& k, const DivergenceMeta& m);
 
-// Rows: rows of input. Workspace: counts and row_loss, if needed. The reduced loss is loss [1].
+// Rows: rows of input. Scratch if needed: counts, row_loss, partial sums. Reduced loss: loss [1].
 Operation divergence(const Machine& machine, const DivergenceOptions& options);
 
 // The tile fields change the order in which the loss is summed.

@@ -5,11 +5,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Columns per program. With this many, there are so few programs that one can sum their results.
+// Columns per program. A program stores one partial loss, so large programs leave few to sum.
 constexpr int64_t kColumnsOfProgram = 8192;
 
-// Returns the number of 16-byte vectors per thread. jsd has fewer, because its arithmetic needs
-// registers.
+// Returns the number of 16-byte vectors per thread. On a GPU, jsd has fewer, because its arithmetic
+// needs registers.
 int64_t vectors_of(const Machine& machine, const DivergenceOptions& o) {
   if (!machine.is_gpu()) return 4;
   return o.kind == Divergence::jsd ? 1 : 2;

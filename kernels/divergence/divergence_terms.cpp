@@ -4,7 +4,7 @@
 //   kl          y (log max(y, eps) - x)     d/dx  -y
 //   forward_kl  P (y - x)                         -P
 //   reverse_kl  Q (x - y)                         Q (x - y + 1)
-//   jsd         b P (y - log M) + (1-b) Q (x - log M),  M = b P + (1-b) Q
+//   jsd         b P (y - log M) + (1-b) Q (x - log M),  M = b P + (1-b) Q,  b = beta
 //                                                 (1-b) Q (x - log M)
 //   tvd         |x - y| / 2                       sign(x - y) / 2, 0 if they are equal
 //
@@ -95,10 +95,10 @@ Tile DivergenceTerms::logarithm(const Tile& x) const {
   return quick_ ? fast_log(x) : log(x);
 }
 
-// Returns log(1 + t) with a relative error below 1e-6. With a rounding error c in w = 1 + t, log(1
-// + t) is about log w + c / w. The code adds c, which is enough: far from w = 1, c is small
-// relative to log w. If fast_log is inaccurate near 1, small t use the series of 2 atanh(t / (2 +
-// t)).
+// Returns log(1 + t) with a relative error below 1e-6. With a rounding error c in w = 1 + t, the
+// result is about log w + c / w. The code adds c, which is enough: far from w = 1, c is small
+// relative to log w. If fast_log is inaccurate near 1, small t use the series of
+// 2 atanh(t / (2 + t)).
 Tile DivergenceTerms::log_of_one_plus(const Tile& t) const {
   const Tile w = t + 1.0f;
   if (relative_) return fast_log(w) + where(abs(t) < 1.0f, t - (w - 1.0f), 0.0f);

@@ -29,17 +29,17 @@ struct DropoutMeta : DropoutOptions {
   int64_t block = 1024;  // columns of a tile, a multiple of 4
 };
 
-// Arguments: y, x, [residual] [n, F] type, and the arguments of both kernels. y may be exactly x or
+// Arguments: y, x, [residual] [n, F] type, and the shared arguments. y may be exactly x or
 // residual.
 //
-// The arguments that both kernels share:
+// The shared arguments of both kernels:
 //   threshold i32 with the bits of floor(p 2^32); scale f32 = 1 / (1 - p); offset i64;
 //   seed i64, or with `device_seed`: device_seed, device_offset [1] i64.
 // The host computes threshold and scale in double. device_offset is added to offset.
 void dropout_forward(KernelBuilder& k, const DropoutMeta& m);
 
-// Arguments: d_x, d_y [n, F] type, and the arguments of both kernels. d_x may be exactly d_y,
-// unless `add`.
+// Arguments: d_x, d_y [n, F] type, and the shared arguments. d_x may be exactly d_y, unless `add`
+// is set.
 void dropout_backward(KernelBuilder& k, const DropoutMeta& m);
 
 // Rows: rows of x.

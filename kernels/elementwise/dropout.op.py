@@ -28,7 +28,7 @@ DROPOUT_DEVICE_TENSORS = [
     Tensor("device_offset", "in", "1", "i64", "added to offset, on the device, or NULL",
            "with_device_seed")]
 
-# Cases on more than 2^31 elements have p = 0: their checks need rows that repeat, and masks do not.
+# Cases on more than 2^31 elements have p = 0: checks need equal rows, but masks differ by row.
 OPS = [
     Op("dropout_forward", "dropout, with or without a residual sum",
        """y_i = round(x_i * s) if w_i >= floor(p * 2^32), else 0 even if x_i is not finite. With a

@@ -38,8 +38,8 @@ void gated_forward(KernelBuilder& k, const GatedMeta& m);
 void gated_backward(KernelBuilder& k, const GatedMeta& m);
 
 // Computes the gradients of f(u) up with u = gate_multiplier gate, given the upstream gradient
-// d_out; all f32. Calls d_up and d_gate with the gradients of up and gate, each as soon as it is
-// computed.
+// d_out; all f32. gelu_tanh rounds intermediate results to `type`, as GeGLU does. Calls d_up and
+// d_gate with the gradients of up and gate, each as soon as it is computed.
 using StoreTile = std::function<void(const Tile&)>;
 void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up,
                      const Tile& d_out, const std::optional<Scalar>& gate_multiplier,

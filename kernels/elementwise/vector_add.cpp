@@ -1,5 +1,5 @@
 // out_i = round(a_i + b_i); 3 n elements are loaded or stored. A program has one block of a flat
-// array and no loop. A thread has one 16-byte vector of each argument.
+// array and no loop. By default, a GPU thread has one 16-byte vector of each argument.
 #include "kernels/elementwise/vector_add.h"
 
 namespace ligerdsl::kernels {

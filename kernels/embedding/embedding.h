@@ -18,7 +18,7 @@ struct EmbeddingOptions {
   int64_t positions = 0;              // rows P of a second table; output row i adds its row i mod P
   DType d_position_type = f32;        // dtype of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
-  bool shard = false;                 // the table has rows first_row, ... of `total_rows` rows
+  bool shard = false;                 // `table` is a part, from first_row on, of total_rows rows
 
   template <class V>
   void visit(V&& v) {

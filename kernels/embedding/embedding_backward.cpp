@@ -63,7 +63,7 @@ struct Sorted {
 // The indices, divided into parts.
 struct Cut {
   View indices;
-  Scalar part;       // indices per part, a multiple of the tile
+  Scalar part;       // indices per part, a multiple of `scan`
   Scalar first_row;  // first row of a shard; empty without shards
   int64_t vocabulary;
 
@@ -85,7 +85,7 @@ struct Cut {
   }
 };
 
-// Block of columns of a program, and its table row or chunk (`owner`).
+// Block of columns of a program, and its table rows, chunk or position (`owner`).
 struct Columns {
   Scalar owner, column;
   Columns(KernelBuilder& k, const View& rows, const EmbeddingBackwardMeta& m) {
@@ -172,9 +172,9 @@ void place_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   store(sorted.positions.ptr() + place, position.to(i32), named);
 }
 
-// Returns the number of a segment's first chunk. Chunk c of row v has the number ceil(begin_v /
-// chunk) + c. Two rows never have the same number. Chunk number s contains entry s * chunk of the
-// list.
+// Returns the number of a segment's first chunk. Chunk c of row v has the number
+// ceil(begin_v / chunk) + c. Chunk number s contains entry s * chunk of the list, so no two full
+// chunks have the same number.
 Scalar first_chunk(const Scalar& begin, const EmbeddingBackwardMeta& m) {
   return cdiv(begin, m.chunk);
 }

@@ -1,4 +1,4 @@
-// float64 gradients of an embedding's tables.
+// float64 embedding and the gradients of its tables.
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -24,15 +24,15 @@ struct LinearCrossEntropyOptions : CrossEntropyOptions {
 // need two more matmuls here, but only one more if the logits are stored.
 bool has_exponentials(const CrossEntropyOptions& options);
 
-// Steps in order. u = z log2(e) - base is an exponent of 2. Row tiles without a counted row are not
-// computed, stored or read. Rows of e, factor and scaled are at the places of row_tiles.h; all
-// other rows are in the order of x.
+// Steps in order, but `overflows` runs before `again`. u = z log2(e) - base is an exponent of 2.
+// Row tiles without a counted row are not computed, stored or read. Rows of e, factor and scaled
+// are at the places of row_tiles.h; all other rows are in the order of x.
 struct LinearCrossEntropy {
   // Rows: tiles of rows. Arguments: see row_tiles.h.
   Step row_tiles;
-  // Rows: rows of x. Computes base = label_logit log2(e) + 40, or 40 if the row has no valid label.
-  // Arguments: label_logit, base [n] f32; x [n, H] type; weight [V, H] head_type; labels [n];
-  // [bias] [V]; ignore_index; [softcap], [temperature].
+  // Rows: rows of x. Computes base = label_logit log2(e) + 40; 40 without a valid label, 0 for a
+  // logit of -inf. Arguments: label_logit, base [n] f32; x [n, H] type; weight [V, H] head_type;
+  // labels [n]; [bias] [V]; ignore_index; [softcap], [temperature].
   Step label_logits;
   // Rows: tiles. Computes for the rows of each tile:
   // - `sums`: sum of 2^u without the label's; tops: largest z
@@ -52,8 +52,8 @@ struct LinearCrossEntropy {
   // Rows: tiles. Repeats `exponentials` for each tile with a row for which `again` [n] i32 is 1.
   Step again;
   // Rows: rows of x. Sets a row's `again` to 1 if its largest u is too large or too small, else to
-  // 0. The base of such a row becomes its largest logit. Arguments: base [n] f32, again [n] i32,
-  // tops [n, tiles]; places.
+  // 0. The base of such a row becomes its largest z times log2(e). Arguments: base [n] f32, again
+  // [n] i32, tops [n, tiles]; places.
   Step overflows;
   // Rows: rows of x. Stores the results of cross_entropy_rows except the gradient. Also stores
   // `factor`, and sets the label's element of e so that d_c = factor e_c for every class.
@@ -62,7 +62,7 @@ struct LinearCrossEntropy {
   // - those of cross_entropy_rows without logits and bias, with e as d_logits
   // - with in_blocks instead of e: e_first [n, columns], its first block, and e_others [blocks, n,
   //   2^block_shift] with block_shift i32
-  // - `sums` [n, tiles], base, label_logit [n] f32; tops and bests, deviations, moments as needed;
+  // - `sums`, tops [n, tiles], base, label_logit [n] f32; bests, deviations, moments as needed;
   //   places
   // - with a gradient factor [n] f32; with smoothing also smooth [n] f32, the factor of
   //   linear_smoothing.h, whose term d_c does not include

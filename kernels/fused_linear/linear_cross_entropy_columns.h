@@ -18,8 +18,8 @@ struct LinearCrossEntropyColumns {
   // - ignore_index i64; first_column i64; [label_smoothing], [lse_square_scale], [softcap],
   //   [temperature]
   Step gradient;
-  // Rows: rows of x. Only with token scaling. Arguments: LinearCrossEntropy::label_logits, without
-  // base.
+  // Rows: rows of x. Only with token scaling. Arguments: those of LinearCrossEntropy::label_logits
+  // without base.
   Step label_logits;
 
   MatmulConfig config;  // schedule of the tiles

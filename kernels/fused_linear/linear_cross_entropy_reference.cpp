@@ -11,7 +11,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Multiplies each row's losses by its label's probability. Gradients treat it as a constant.
+// Multiplies each row's losses by its label's probability, which is a constant in the gradients.
 void scale_by_tokens(const CrossEntropyCase& which, const Values& logits,
                      const std::vector<int64_t>& labels, CrossEntropyResult* result) {
   CrossEntropyCase each = which;

@@ -31,7 +31,7 @@ OperandGradients operand_gradients(const ReferenceCall& call, const Values& d, c
 
 void add_gradients(const ReferenceCall& call, const Values& d, Expected* expected) {
   OperandGradients g = operand_gradients(call, d, call["x"], call["weight"]);
-  const DType type = call.type("x");  // on a GPU also the dtype of the logits and d_logits
+  const DType type = call.type("x");  // on a GPU also the dtype of d_logits
   (*expected)["d_x"] = {std::move(g.d_x), true, type};
   if (call.has("d_weight"))
     (*expected)["d_weight"] = call.over_rows("d_weight", std::move(g.d_weight), type);

@@ -1,4 +1,4 @@
-// Terms that label smoothing a adds to the gradients of an lm_head whose logits are not stored.
+// Terms that label smoothing (a) adds to the gradients of an lm_head whose logits are not stored.
 // With s = -a / V times the row's scale, smoothing adds s [w_c] to every d_c. So
 //
 //   d_x[i]      += s_i (sum over classes c of [w_c] weight[c])
@@ -14,7 +14,7 @@
 namespace ligerdsl::kernels {
 
 struct LinearSmoothing {
-  // Rows: classes. Computes class_factor = w_c, or 1. Arguments: class_factor [V] f32 (out),
+  // Computes class_factor = w_c, or 1 without class weights. Arguments: class_factor [V] f32 (out),
   // [class_weight] [V].
   Step class_factors;
   // Computes partial sums of rows times one factor per row, for the rows of the weight or of x. A

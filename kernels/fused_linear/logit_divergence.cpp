@@ -5,10 +5,10 @@
 //   loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
 //   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V)
 //
-// There are three passes over both rows: lse, then loss and sum D, then the gradient. The forward
-// KL needs two passes, because sum D is known to be -1. Each pass runs in the opposite direction to
-// the previous one, so that it begins with cached elements. For the last two passes, shared memory
-// keeps the part of the row that fits.
+// There are three passes over both rows: lse, then loss and sum D, then the gradient, if wanted.
+// The forward KL needs two passes, because sum D is known to be -1. Each pass runs in the opposite
+// direction to the previous one, so that it begins with cached elements. For the last two passes,
+// shared memory keeps the part of the rows that fits.
 //
 // Bytes, s = sizeof(logits_type): 2 n V s read per pass without cache hits, and n V sizeof(type)
 // written. A row that fits in a tile is read once. Each pass computes two exponentials per element.

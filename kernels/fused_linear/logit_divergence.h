@@ -53,7 +53,7 @@ struct LogitDivergenceMeta : LogitDivergenceOptions {
   int64_t block = 1024;       // columns per tile; the tile holds a whole row unless `looped`
   bool looped = false;        // rows are wider than a tile and read in blocks
   BlockLanes lanes;           // distribution of a block's columns over lanes
-  bool relative_log = false;  // DivergenceTerms
+  bool relative_log = false;  // as in DivergenceTerms
 };
 
 // Returns true if the rows need the results of cross_entropy_count.

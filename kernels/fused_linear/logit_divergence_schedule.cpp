@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kWidest = 8192;  // most columns of a row that one tile holds
 
-// Returns a schedule with two vectors per thread.
+// Returns a schedule with about two vectors per thread on a GPU.
 RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
   const DType type = o.logits_type();
   if (tile_width(o.classes) <= kWidest)

@@ -1,7 +1,7 @@
-// Copies matmul operands to the workspace, where their rows begin at multiples of 128 bytes.
+// Copies matmul operands to the workspace: rows begin at multiples of 128 bytes (16 if short).
 //
 // TMA and cp.async need rows that begin at multiples of 16 bytes. A matmul of unaligned rows loads
-// single elements, which takes several times as long. copy_choice.h chooses the operands to copy.
+// single elements, which takes several times as long. Its schedule or copy_choice.h chooses copies.
 #pragma once
 
 #include <cstdint>

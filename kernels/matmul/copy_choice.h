@@ -2,7 +2,7 @@
 //
 // Rows that do not begin at multiples of 16 bytes are loaded by single elements. Rows that begin at
 // such multiples, but not at multiples of 32 bytes, load more L2 sectors. Both slow the matmul,
-// and a copy takes time too. The operands with the least predicted time are copied.
+// and a copy takes time too. The choice with the least predicted time is used.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class CopyChoice {
   // `options`: 16-bit operands without a batch.
   CopyChoice(const Machine& machine, const MatmulOptions& options);
 
-  // Returns true if some call copies this operand. No call does if its row length is unknown. If
-  // the row length is not a multiple of 16 bytes, the matmul's own schedule copies the operand.
+  // Returns true if a call may copy this operand. No call does if its row length is unknown. If the
+  // row length is not a multiple of 16 bytes, only the matmul's own schedule copies the operand.
   bool may_copy(size_t operand) const { return columns_[operand] > 0; }
   // Returns the operand's row length, or 0 if no call copies the operand.
   int64_t columns(size_t operand) const { return columns_[operand]; }

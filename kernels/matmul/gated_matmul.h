@@ -1,4 +1,4 @@
-// Gate and up projections of a gated MLP with their activation: out = f(x gate^T) (x up^T).
+// Gate and up projections of a gated MLP: out = f(x gate_weight^T) (x up_weight^T).
 #pragma once
 
 #include <vector>

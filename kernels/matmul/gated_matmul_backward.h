@@ -1,5 +1,5 @@
-// Gradients of gate and up in out = f(x gate^T) (x up^T), from the gradient of out. Gate and up are
-// recomputed.
+// Gradients of gate and up in out = f(gate) up, from the gradient of out. Recomputes gate = x
+// gate_weight^T and up = x up_weight^T.
 #pragma once
 
 #include "kernels/matmul/matmul.h"

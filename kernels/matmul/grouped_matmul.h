@@ -45,15 +45,15 @@ struct GroupedMatmulMeta : MatmulMeta {
 };
 
 // Lists the nonempty tiles for a persistent grouped_matmul. Arguments: offsets [experts + 1] of any
-// stride; error [1] i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out).
+// stride; error [1] i64; a [T, K]; tiles [ceil(T / tile_m) + experts + 2, 4] i64 (out).
 void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m);
 
 // Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); c [T, N]; tiles if
 // persistent, otherwise offsets and error. Rows of c that belong to no group become 0.
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m);
 
-// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N]. For an empty group, c is 0, or
-// unchanged with `adds`.
+// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N]. For an empty group e, c[e] is
+// 0, or unchanged with `adds`.
 void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m);
 
 // Rows: rows of a.

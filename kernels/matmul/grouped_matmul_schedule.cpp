@@ -40,10 +40,10 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .tensor_stores = config.tensor_stores};
 }
 
-// Returns a configuration like that of a matmul with many rows. On a CPU tiles have fewer rows,
-// because a group may have few. With nn and nt, programs are persistent if they load by TMA copies,
-// which can continue from one tile to the next. With tn, they are persistent unless they load by
-// TMA copies and add to c. Both rules follow times on an H100.
+// Returns a configuration like that of a matmul with many rows. On a CPU, tiles of nn and nt have
+// fewer rows, because a group may have few. With nn and nt, programs are persistent if they load by
+// TMA copies, which can continue from one tile to the next. With tn, they are persistent unless
+// they load by TMA copies and add to c. Both choices are the faster ones on an H100.
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = matmul_options(o);
   if (machine.is_gpu()) product.transposes = Transposes::nt;  // the rows of a group are not known

@@ -39,7 +39,7 @@ struct MatmulOptions {
   bool outer = false;      // add the outer product of outer_rows and outer_cols to the accumulator
   int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
   int64_t most_rows = 0;   // upper bound of M in all calls, for the schedule; 0: none
-  // Rows of a or b are not aligned. If it saves time, unaligned operands are copied first
+  // Rows of a or b are not aligned. If copies save time, unaligned operands are copied first
   // (aligned_copy.h). Otherwise the schedule loads single elements.
   bool unaligned = false;
   bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
@@ -95,7 +95,7 @@ struct MatmulMeta : MatmulOptions {
   bool tensor_copies = false;               // load a and b by TMA copies
   bool adds_in_memory = false;              // add to c by reductions in memory, without loading c
   bool tensor_stores = false;               // StoreOptions::tensor_copies
-  int64_t rows = 1, block = 1024;           // tile of matmul_finish
+  int64_t rows = 1, block = 1024;           // tile of matmul_finish; rows of matmul_finish_wave
   bool copied_a = false, copied_b = false;  // the operand was copied to aligned_a, aligned_b
   int64_t most_split = 0;                   // largest number of tiles in a split wave
   int64_t least_k_steps = 0;                // with most_split: least K, in k-steps, to split
@@ -122,8 +122,8 @@ void matmul(KernelBuilder& k, const MatmulMeta& m);
 // Adds the splits in order. Arguments: partials, c, and those of the epilogue.
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
 
-// Adds the parts of a split wave's tiles (split_wave.h). Arguments: partials, those of matmul's
-// epilogue, and `a` if it is transposed.
+// Adds the parts of a split wave's tiles (split_wave.h). Arguments: partials, c, those of the
+// epilogue, and `a` (or aligned_a) if it is transposed.
 void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m);
 
 // Rows: rows of a in memory: M, or K if a is transposed.
@@ -147,8 +147,8 @@ struct MatmulConfig {
   // Adds f32 results with beta = 1 to c by reductions in memory (Partition::add), so that no thread
   // waits for c.
   bool adds_in_memory = false;
-  // c is stored by TMA copies, which overlap with the next tile of a persistent program. f32 that
-  // is added to c then takes 1.12 times as long (H100).
+  // c is stored by TMA copies, which overlap with the next tile of a persistent program. A matmul
+  // that adds f32 to c then takes 1.12 times as long (H100).
   bool tensor_stores = false;
 
   template <class V>
@@ -196,8 +196,8 @@ bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options
 // no call does.
 int64_t least_rows_of_copies(const Machine& machine, const MatmulOptions& options);
 
-// Returns the schedule of a matmul that may not use a cluster. Kernels that fuse more work into a
-// matmul start from it.
+// Returns the schedule of a matmul without clusters. Kernels that fuse more work into a matmul
+// start from this schedule.
 MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& options);
 
 // Returns the compile-time parameters for options and a config.

@@ -14,7 +14,7 @@ FIELDS = [
     option("beta", "float", "0.0f", "multiplies the previous c; 0: c is not read"),
     option("epilogue", "int32_t", "LIGERDSL_EPILOGUE_NONE", "LIGERDSL_EPILOGUE_*", 0, 5)]
 
-# For each order: the shapes of a, b and c in memory, and the formula. c is [M, N], the inner
+# For each layout: the shapes of a, b and c in memory, and the formula. c is [M, N], the inner
 # dimension is K.
 LAYOUTS = {"nn": ("M* K", "K N", "M* N", "a b"), "nt": ("M* K", "N K", "M* N", "a b^T"),
            "tn": ("K* M", "K* N", "M N", "a^T b"), "tt": ("K* M", "N K", "M N", "a^T b^T")}

@@ -25,7 +25,7 @@ constexpr int64_t kLine = 128;  // bytes per L2 cache line
 int64_t depth_of(const MatmulOptions& o) {  // K, or 0 if not known
   return o.transposed_a() ? 0 : o.width;
 }
-int64_t height_of(const MatmulOptions& o) {  // M, or 0 if not known
+int64_t height_of(const MatmulOptions& o) {  // M or its upper bound; 0 if not known
   return o.transposed_a() ? o.width : o.most_rows;
 }
 
@@ -94,7 +94,7 @@ bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
 
 // Returns the largest number of rows for which tiles have 64 rows. Each SM then has at most one
 // tile of 64 x 128, which is faster than tiles of 128 x 128 (H200). The result is 64 if it would
-// reach max_few_rows, which the fused lm_heads use.
+// reach max_few_rows: fused lm_heads use the schedule for that row count.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
@@ -107,7 +107,7 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
   MatmulConfig config = config_for_many_rows(machine, o);
   if (size_of(o.type) != 4) {
     config.tile_n = fitting(o.cols, 16, 128);
-    // Tiles of 64 rows were not measured for a transposed a, whose M is known from its width.
+    // With a transposed a (no most_rows), tiles of 64 rows were not timed for more than 64 rows.
     if (rows <= (o.most_rows ? max_rows_of_small_tiles(machine, o) : kSmallRows))
       config.tile_m = kSmallRows, config.num_warps = 4;
     MatmulConfig deep = config;
@@ -124,7 +124,7 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
   return config;
 }
 
-// Returns true if matmuls use wgmma. TMA copies are then slightly faster (H200).
+// Returns true if matmuls use wgmma. TMA copies are then slightly faster than cp.async (H200).
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   return has_wgmma(machine) &&
          (size_of(o.type) == 2 || (is_fp8(o.type) && o.transposes == Transposes::nt));
@@ -198,8 +198,8 @@ MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
       .tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
 }
 
-// Returns true if calls with few rows have another schedule, so that the 256-row tiles of a cluster
-// are not mostly empty.
+// Returns true if the 256-row tiles of a cluster are not mostly empty: calls with few rows have
+// another schedule, or a is transposed and M is large enough.
 bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kRows = 128;
   if (o.transposed_a()) return o.width > kRows;
@@ -265,9 +265,9 @@ std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOption
       .clusters = may_use_cluster(machine, o, config)};
 }
 
-// Sets the tile. TMA stores overlap with the next tile, and 16-byte stores do not. In 16 matmuls
-// whose rows of b are whole cache lines, TMA stores took 0.95 to 1.00 of the time (H200). Other
-// tiles of one CTA do not use them: with 256 rows they took 1.05 times as long.
+// Sets the tile. TMA stores overlap with the next tile, and 16-byte stores do not. With TMA stores,
+// 16 matmuls whose rows of b are whole cache lines took 0.95 to 1.00 times as long (H200). Tiles of
+// one CTA other than 128 x 256 do not use them: with 256 rows, matmuls took 1.05 times as long.
 void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
   // Groups of 4,096 rows take 1.08 times as long (4096 x 4104 x 4096 NT, tiles of 256 x 128, H200).
   constexpr int kGroupRows = 2048;

@@ -30,8 +30,8 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
 
   const Partition some = labels.partition({kLabels});
   const Tile none = k.zeros({together}, i32);
-  // before, all: counted whole tiles before this tile, and in total. own, last: whether this tile,
-  // and the partial last tile, is counted.
+  // before, all: number of counted whole tiles before this tile, and in total. own, last: 1 if this
+  // tile, or the partial last tile, is counted.
   const auto [before, all, own, last] = k.for_range(
       0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
       [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {

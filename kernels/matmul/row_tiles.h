@@ -1,8 +1,8 @@
-// Finds the tiles of rows that have a counted row, so that matmuls skip the others.
+// Finds the tiles of rows that have a counted row, so that matmuls skip the other tiles.
 //
 // Counted tiles (with a counted row) are stored together at the end of a buffer for all rows, so
-// that a partial last tile keeps its place. The other tiles have the places before them; matmuls do
-// not access these.
+// that a partial last tile keeps its place. The other tiles have the places before the counted
+// tiles, and matmuls do not access them.
 #pragma once
 
 #include "kernels/core/launch.h"

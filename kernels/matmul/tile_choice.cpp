@@ -18,7 +18,7 @@ constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}
 // longer than predicted, for unknown reasons: 65536 x 320 x 4096 NT with tiles of 128 x 256, and
 // 1025 x 4096 x 4096 NN with tiles of 128 x 160.
 constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: us = kStepUs + cols * kColumnUs
-constexpr double kClusterFactor = 1.15;                 // factor on multiply-adds of a cluster
+constexpr double kClusterFactor = 1.15;                 // multiplies a cluster's multiply time
 constexpr double kLineUs = 0.00145;                     // per L2 cache line that a k-step loads
 constexpr double kTileUs = 1;                           // per tile: first loads and store
 constexpr double kIdleGain = 0.2;  // fraction of a tile's time saved if other SMs are idle

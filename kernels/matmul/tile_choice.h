@@ -77,7 +77,7 @@ class ChosenRows {
 };
 
 // Returns one set per chosen tile other than tile_for_any_rows. Row counts are more than `few`, and
-// at most eight waves of MatmulTile{}.
+// need at most eight waves of MatmulTile{}.
 std::vector<ChosenRows> rows_of_tiles(const WideMatmul& matmul, int64_t few);
 
 }  // namespace ligerdsl::kernels

@@ -12,7 +12,7 @@
 namespace ligerdsl::kernels {
 
 // Formulas of the backward pass for some rows, given their statistics as [rows, 1]. For 16-bit x, n
-// = x r - mu r is one fma. Rounding mu r adds no larger an error than rounding mu to f32.
+// = x rstd - mean rstd is one fma. Rounding mean rstd adds no larger an error than rounding mean.
 struct NormalisedRows {
   bool folded;
   Tile mean, rstd, shift;
@@ -22,8 +22,8 @@ struct NormalisedRows {
   // n
   Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
 
-  // Returns dx, given x, q, mean(n q) and mean(q). It uses x instead of n, so that n need not stay
-  // in registers until the means are known.
+  // Returns dx, given x, q = dy weight, mean(n q) and mean(q). It uses x instead of n, so that n
+  // need not stay in registers until the means are known.
   Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
     const Tile slope = -(rstd * mean_nq), level = -(rstd * mean_q);
     return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
@@ -37,7 +37,7 @@ struct ParameterGradients {
   explicit ParameterGradients(LayerNormGradients which)
       : weight(which != LayerNormGradients::bias), bias(which != LayerNormGradients::weight) {}
 
-  // Returns the views of each gradient's partial sums. `view(name)` declares a view.
+  // Returns one view of partial sums per wanted gradient. `view(name)` declares a view.
   template <class DeclareView>
   std::vector<View> partials(const DeclareView& view) const {
     std::vector<View> views;
@@ -85,7 +85,7 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
 // Rows that a program of the forward pass normalises, whole or in blocks that are read twice.
 //
 // `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
-// looped (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
+// looped (rows in blocks) and type. `Input` has the members of NormInput (norm_rows.h) used here.
 template <class Meta, class Input>
 class CentredRows {
  public:
@@ -153,8 +153,8 @@ class CentredRows {
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
 
-  // Returns samples of a long row, in tiles that one warp can sum. The tiles are spread evenly over
-  // the row.
+  // Returns samples of a long row, in tiles that one warp can sum. These tiles are spread evenly
+  // over the row. Returns none if a tile has several rows.
   std::vector<Tile> samples() const {
     if (m_.rows > 1) return {};
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32),

@@ -6,7 +6,7 @@
 //   dweight = sum over rows of dy t;  dbias = sum over rows of dy
 //
 // Bytes moved, with s = sizeof(T): forward 2 n H s; backward 3 n H s, and 8 H per part for partial
-// sums. While memory delivers one 16-bit element, there is time for about 25 instructions.
+// sums. While memory reads and writes one 16-bit element, there is time for about 25 instructions.
 // Therefore tanh uses one exponential and one division.
 #include "kernels/norm/dyt.h"
 

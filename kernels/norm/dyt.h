@@ -41,7 +41,7 @@ struct DytOptions {
 struct DytMeta : DytOptions {
   int64_t rows = 1;
   int64_t block = 1024;  // columns of a tile
-  int stages = 1;        // backward: tiles in flight
+  int stages = 1;        // backward: pipeline stages of the loop over tiles
   bool lanes = true;     // backward: each row of a tile has its own partial sums
 };
 
@@ -53,8 +53,8 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m);
 // weight_partials and bias_partials are [parts, H] f32, alpha_partials [programs, 1] f32.
 void dyt_backward(KernelBuilder& k, const DytMeta& m);
 
-// Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The
-// partials are its scratch.
+// Rows: rows of x. The backward has the partials as scratch. The parameter gradients are arguments
+// of its last launch.
 Operation dyt_forward(const Machine& machine, const DytOptions& options);
 Operation dyt_backward(const Machine& machine, const DytOptions& options);
 

@@ -97,9 +97,9 @@ class GroupRows {
   View view_;
 };
 
-// Loads the weight or bias for one block of x, in a shape that broadcasts over the block:
-// [1, groups, runs, 1], where a run is a range of contiguous elements of one channel. If
-// channels have one position and the block holds whole groups, it is [1, groups, 1, channels].
+// Loads the weight or bias for one block of x, in a shape that broadcasts over the block: [1,
+// groups, runs, 1]. A run is a range of contiguous elements of one channel. If channels have one
+// position and the block holds whole groups, the shape is [1, groups, 1, channels].
 class OfChannels {
  public:
   OfChannels(KernelBuilder& k, const GroupNormMeta& m, const View& view)

@@ -97,10 +97,10 @@ void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m);
 // exactly d_y. The partials [parts, C] f32 are the partial sums of d_weight and d_bias.
 void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
 
-// Backward by channels, for groups that are too large for one program.
+// Backward by channels, for groups that are too large for one program, or without d_x.
 //
-// Computes the partial sums: one row per part of each batch. Arguments: [weight_partials],
-// [bias_partials], d_y, and for d_weight x, mean, rstd.
+// Computes the partial sums. If d_x is wanted, there is one row per position part of each batch.
+// Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x, mean, rstd.
 void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
 // Computes each group's means, which d_x needs, from its batch's partial sums. Arguments: mean_nq,
 // mean_q [n G] f32, weight_partials, bias_partials, weight.
@@ -112,8 +112,8 @@ void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
 // Returns true if a tile can have n elements: the odd factor of n must be at most 31.
 bool is_tile_size(int64_t n);
 
-// Rows: batches, n. d_weight and d_bias are arguments of the backward's last launch; its scratch is
-// "weight_partials", "bias_partials", "mean_nq" and "mean_q".
+// Rows: batches, n. The backward has the scratch "weight_partials", "bias_partials", "mean_nq" and
+// "mean_q". d_weight and d_bias are arguments of its last launch.
 Operation group_norm_forward(const Machine& machine, const GroupNormOptions& options);
 Operation group_norm_backward(const Machine& machine, const GroupNormOptions& options);
 

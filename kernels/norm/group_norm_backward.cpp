@@ -129,9 +129,9 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile of_channels = channels.load(weight).expand_dims(0);
   const Tile w = of_channels.expand_dims(own ? 2 : 3);
 
-  // A run is a range of contiguous positions. If a tile has 2^n vectors of each channel, a run is
-  // one vector: one thread reduces it, and a channel's runs are summed after the loop. Otherwise a
-  // run is the whole channel, and the threads synchronise for each channel of each batch.
+  // A run is a range of contiguous positions; with late_sums, one position. If a tile has 2^n
+  // vectors per channel, a run is one vector: one thread reduces it, and a channel's runs are
+  // summed after the loop. Otherwise a run is a channel, and threads synchronise for each channel.
   const int64_t vector = std::min(vector_width(m.type), m.position_block);
   const bool across_threads =
       !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
@@ -139,7 +139,7 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Shape runs{m.batches, m.group_block(), m.channel_block, m.position_block / run};
   struct Read {
     Tile d_y, n;          // per element
-    Tile sum_n, sum_d_y;  // per run, unless late_sums
+    Tile sum_n, sum_d_y;  // per run; empty with late_sums
   };
   // Flattens a group's elements or runs to one dimension if the number of positions is a power of
   // two. No element then moves to another thread.

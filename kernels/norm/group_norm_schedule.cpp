@@ -113,17 +113,17 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
-// Returns the elements per block on a CPU: a power of two such that each block is in one channel,
-// or 0 if channels are too short. Without such blocks, each vector loads its weight and bias.
+// Returns the elements per block on a CPU: a power of two, at least kLeast, that divides a channel;
+// 0 if there is none. Without such blocks, each vector loads its weight and bias.
 int64_t block_of_channel(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 512;
   const int64_t block = std::min(o.positions & -o.positions, kRowBlock);
   return o.channels_of_group() > 1 && block >= kLeast ? block : 0;
 }
 
-// Returns the elements per block if a CPU stores results channel by channel, because channels are
-// too short for block_of_channel. Returns 0 if they are so short that most vectors would be
-// partial.
+// Returns the elements per block if a CPU stores results channel by channel, because
+// block_of_channel() is 0. Returns 0 if channels are so short that most vectors would be partial,
+// and if a group has one channel.
 int64_t channel_width(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 16;
   if (o.channels_of_group() == 1 || block_of_channel(o) > 0 || o.positions < kLeast) return 0;
@@ -230,7 +230,7 @@ constexpr int64_t kFewOnCpu = 16384;    // most elements of a group that stay in
 constexpr int64_t kMostOnCpu =
     int64_t{1} << 19;  // most elements of a group that a program holds if there are many groups
 
-// Part of a tile that holds one group.
+// The part of a tile that one group occupies.
 struct GroupTile {
   int64_t channels = 1, positions = 1;
   int64_t size() const { return channels * positions; }
@@ -277,7 +277,7 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
   config.programs_per_sm = sums.programs_per_sm;
   config.rows = sums.rows;
   if (o.without_d_x && o.positions < kLatePositions) return config;
-  // With long channels, a tile has one batch.
+  // With d_x or long channels, a tile has one batch.
   config.num_warps = machine.is_gpu() ? 8 : 4;
   config.vectors = machine.is_gpu() ? 2 : 4;
   config.stages = machine.is_gpu() ? 2 : 1;
@@ -296,7 +296,7 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
   // by=groups reads x and d_y once, by=channels twice. On a CPU, by=groups is faster for groups of
-  // up to 2^19 elements.
+  // up to 2^19 elements, if a batch has enough groups.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
   // On an H200, clusters that hold a group are faster than by=channels.
@@ -317,7 +317,7 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
     while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
   config.num_warps =
       warps_for(elements / config.num_ctas, o.type, many ? 2 * kMostVectors : kVectors, 16);
-  if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
+  if (machine.is_gpu()) {  // CTAs that fit with kRegisters per thread; `many`: twice the registers
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
     // With clusters, three programs per SM are fast for few and for many batches on an H200. All
@@ -454,8 +454,8 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
   return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
 }
 
-// Appends scratch other than the partials to `scratch`; returns the steps of d_x by channels. d_x
-// needs each batch's partial sums. The kernel of d_x comes last, because d_x may overwrite d_y.
+// Returns the steps of d_x by channels. Sets `parts`, and appends the means, if stored, to
+// `scratch`. d_x needs each batch's partial sums. Its kernel is last, because it may overwrite d_y.
 std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config,
                                   PartialCount* parts, std::vector<Scratch>* scratch) {
   constexpr int64_t kOwnMeans =

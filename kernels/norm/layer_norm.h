@@ -55,8 +55,8 @@ struct LayerNormMeta : LayerNormOptions {
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   BlockLanes lanes;      // forward: distribution of a tile's row over lanes
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row and
-  // at least columns_with_offset() columns.
+  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row
+  // and, unless `looped`, at least columns_with_offset() columns.
   bool aligned_blocks = false;
   // Loops over rows:
   // Divisor of the number of programs, so that all rows of a program have one alignment offset.
@@ -83,14 +83,14 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 // rstd.
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
-// Rows: rows of x. d_weight and d_bias are arguments of the backward's last launch; its scratch is
-// "weight_partials" and "bias_partials", for the wanted gradients.
+// Rows: rows of x. The backward has the scratch "weight_partials" and "bias_partials", for the
+// wanted gradients. d_weight and d_bias are arguments of its last launch.
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
 struct LayerNormForwardConfig : RowConfig {
   // Programs per SM, each of which loops over rows and loads weight and bias once; 0: one program
-  // per row. It is ignored unless rows are ragged, keep is registers and rows is 1.
+  // per row. It is ignored unless has_aligned_blocks() is true and keep is registers.
   int programs_per_sm = 0;
 
   template <class V>

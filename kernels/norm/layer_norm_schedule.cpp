@@ -111,8 +111,8 @@ bool can_loop_over_rows(const Machine& machine, const LayerNormOptions& o,
   return config.whole() && has_aligned_blocks(machine, o.type, o.cols, config);
 }
 
-// Returns a schedule in which programs loop over rows if rows are ragged, so that they shift weight
-// and bias once.
+// Returns a schedule in which programs loop over rows if rows are ragged, so that a program shifts
+// weight and bias once.
 LayerNormForwardConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
   LayerNormForwardConfig config{row_heuristic(machine, o)};
   if (can_loop_over_rows(machine, o, config)) config.programs_per_sm = config.min_ctas_per_sm;

@@ -7,7 +7,7 @@
 
 namespace ligerdsl::kernels {
 
-// The rows of x are split into equal segments, one per modulation. Without a weight, w = 1.
+// The rows of x are split into equal segments, one per modulation. Without a weight, w' = 1.
 struct ModulatedRmsNormOptions : RmsNormOptions {
   int64_t modulations = 1;  // backward: number of rows of scale; divides the number of rows of x
 
@@ -44,12 +44,12 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
   int64_t block = 4096;            // columns of a tile: the whole row, or a part of it without d_x
   int stages = 1;                  // pipeline stages; 2 loads the next row during this iteration
-  int64_t rows_per_iteration = 1;  // rows per iteration
+  int64_t rows_per_iteration = 1;  // rows that an iteration of the loop processes together
   bool shared =
-      true;  // several programs share a modulation; else a program has several modulations
+      true;  // programs share a modulation; otherwise each program has one or more modulations
 };
 
-// Arguments: d_x, [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale,
+// Arguments: [d_x], [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale,
 // rstd, [offset].
 //   d_x, d_y, x [n, H] type; scale [K, H] scale_type, K = modulations; rstd [n] f32; offset f32
 //   scalar.
@@ -58,8 +58,8 @@ struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
 // of d_shift. d_weight is also the sum of scale_partials, each multiplied by 1 + scale.
 void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m);
 
-// Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The
-// partials are its scratch.
+// Rows: rows of x. The backward has the partials as scratch. The parameter gradients are arguments
+// of its last launch.
 Operation modulated_rms_norm_forward(const Machine& machine,
                                      const ModulatedRmsNormOptions& options);
 Operation modulated_rms_norm_backward(const Machine& machine,
@@ -69,15 +69,15 @@ Operation modulated_rms_norm_backward(const Machine& machine,
 using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, RmsNormForwardConfig>;
 extern const ModulatedRmsNormForward modulated_rms_norm_forward_kernel;
 
-// by=rows: a program loops over whole rows. by=columns: it has a block of columns, and another
-// kernel computes d_x.
+// by=rows: a program loops over whole rows. by=columns: a program has a block of columns, and
+// another kernel computes d_x.
 struct ModulatedRmsNormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
   int num_warps = 16;
   int vectors = 0;             // by=columns: 16-byte vectors per thread and block
   int num_ctas = 1;            // CTAs per cluster, which share each row
   int stages = 2;              // rows in use or in flight
-  int rows_per_iteration = 1;  // rows per iteration
+  int rows_per_iteration = 1;  // rows that an iteration of the loop processes together
   int programs_per_sm = 1;     // programs per SM, each with its own partial sums
   bool padded = false;      // by=rows: pad tiles to 2^n columns, so that threads have whole vectors
   int min_ctas_per_sm = 0;  // by=rows; 0: no minimum

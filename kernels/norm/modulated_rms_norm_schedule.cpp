@@ -26,8 +26,8 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
     config.min_ctas_per_sm =
         machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
-  // With 80 registers, only one CTA with a row of 16 KB fits on an SM. In f32, the most CTAs per SM
-  // are faster. In bf16, eight vectors per thread are faster (H200).
+  // With 80 registers, only one CTA with a row of 16 KB fits on an SM. In f32, four CTAs per SM are
+  // faster. In bf16, eight vectors per thread are faster (H200).
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
     config.early_weight = size_of(o.type) == 4;  // in bf16 slightly slower (H100)
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
@@ -201,7 +201,7 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
 }
 
 // Returns the reductions that compute the parameter gradients, from at most `parts` partial sums
-// per modulation. The partial sums of a modulation are contiguous. If programs share modulations,
+// per modulation. The partial sums of a modulation are contiguous. If `weight_of_products` is true,
 // d_weight and d_scale use the same partial sums.
 std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products,
                                  int64_t parts) {

@@ -7,8 +7,8 @@
 // The subtraction in m2 loses digits only if the shift is far from the mean. One outlier among the
 // v elements of the shift moves it by at most sqrt(n) / v standard deviations. The error of m2 is
 // then up to n / v^2 roundings, so v grows with sqrt(n). The v elements come from several segments
-// of the row: if all were outliers, the error would be n / v roundings, or 2.6e-5 in rstd for 20480
-// columns of bf16.
+// of the row. If all v were outliers, the error would be n / v roundings, or 2.6e-5 in rstd for
+// 20480 columns of bf16.
 //
 // The stored mean comes from the plain sum of x, because shift + A / n loses digits if the mean is
 // near 0.

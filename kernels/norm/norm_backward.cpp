@@ -9,9 +9,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Tables of the heuristic. In each table, the first matching row applies.
+// Tables of the heuristic. In each table, the first matching rule applies.
 
-// Shapes to which a table's row applies. Default values match any shape.
+// Shapes to which a rule applies. Default values match any shape.
 struct ShapeFilter {
   int64_t element_bytes = 0;
   int most_sums = 2, inputs = 0, least_sums = 0;
@@ -22,7 +22,7 @@ struct ShapeFilter {
            (inputs == 0 || inputs == shape.inputs);
   }
 };
-// kPlain: at most one partial sum, without d_sum. kFull: two partial sums, with d_sum.
+// 2-byte elements. kPlain: at most one partial sum, no d_sum. kFull: two partial sums and d_sum.
 constexpr ShapeFilter kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};
 constexpr ShapeFilter kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};
 
@@ -50,7 +50,7 @@ struct OddRule {
   int64_t odd;
   bool fills_cta =
       false;  // only if the width's power of two is one vector per thread of the largest CTA
-  int64_t least_room = 0;  // least RoomRule::vectors
+  int64_t least_room = 0;  // minimum of most_vectors()
   int64_t taken;
   const char* why;
 };
@@ -94,7 +94,7 @@ constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
-// Wider rows use a separate kernel for the column sums, in blocks of columns.
+// Wider rows (by=columns): vectors per thread and warps of the d_x kernel, partial sums per SM.
 constexpr int64_t kColumnsVectors = 2;
 constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 
@@ -150,9 +150,9 @@ int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
   return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
 }
 
-// Returns the schedule in which a cluster shares each row, or none if one CTA can hold a row.
-// Without partial sums there is no loop over rows, and a cluster would not run long enough to pay
-// for its start.
+// Returns the schedule in which a cluster shares each row, or none if one CTA can hold a row or no
+// cluster can. Without partial sums there is no loop over rows, and a cluster would not run long
+// enough to pay for its start.
 std::optional<NormBackwardConfig> shared_rows(const Machine& machine,
                                               const NormBackwardShape& shape) {
   if (machine.max_cluster == 1) return {};

@@ -1,10 +1,10 @@
 // Launch rules of the backward of RMSNorm and LayerNorm.
 //
-// There is a fixed number of programs per SM, usually one. Program p processes row blocks p, p +
-// programs, ... It holds its partial sums of the parameter gradients in registers, and stores them
-// to a scratch buffer at the end. If one CTA cannot hold a row, the CTAs of a cluster share it.
-// Wider rows use two kernels: `by_rows` computes d_x, and `by_columns` the partial sums in blocks
-// of columns. Without d_x, only `by_columns` runs, because nothing else needs whole rows.
+// With parameter gradients, there is a fixed number of programs per SM, usually one. Program p
+// processes row blocks p, p + programs, ... It holds its partial sums of the gradients in
+// registers, and stores them to a scratch buffer at the end. If one CTA cannot hold a row, the CTAs
+// of a cluster share the row. Wider rows use two kernels: `by_rows` computes d_x, and `by_columns`
+// the partial sums in blocks of columns. Without d_x, only `by_columns` runs.
 #pragma once
 
 #include <functional>
@@ -61,7 +61,7 @@ struct NormBackwardShape {
   DType type = f32;  // dtype of the rows
   int64_t cols = 4096;
   int sums = 1;    // partial sums per column: 0, 1 (weight or bias) or 2 (both)
-  int inputs = 2;  // input arrays: d_y, x unless only d_bias is wanted, and d_sum if there is one
+  int inputs = 2;  // input arrays: d_y, x (unless only d_bias is wanted), and d_sum if given
   bool d_x = true;
 };
 

@@ -12,7 +12,7 @@ namespace ligerdsl::kernels {
 
 struct NormRows {
   Partition tiles;
-  Scalar alignment_offset;  // elements from the beginning of a tile to its row; empty: 0
+  Scalar alignment_offset;  // elements from the beginning of a tile to that of its row; empty: 0
 
   // Tiles have m.rows rows and m.block columns.
   template <class Meta>
@@ -45,7 +45,7 @@ View partials_view(KernelBuilder& k, const Meta& m, const std::string& name) {
   return k.view(name, f32, {dyn, m.cols}, {.strides = {strides[0], strides[1]}});
 }
 
-// Returns the number of programs of a backward that loops over rows.
+// Returns the number of programs of a kernel that loops over rows, a multiple of m.row_period.
 template <class Meta>
 Scalar programs_of(KernelBuilder& k, const Meta& m) {
   const Scalar programs = k.num_programs(0);

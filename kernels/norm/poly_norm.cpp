@@ -27,12 +27,12 @@ constexpr int kPowers = 3;
 // Values for x, x^2 and x^3, in this order.
 using OfPowers = std::array<Tile, kPowers>;
 
-// Returns a power's column in rstd, which is also its element in weight.
+// Returns the column of x^(power + 1) in rstd, which is also its element in weight.
 int64_t place_of(int power) {
   return kPowers - 1 - power;
 }
 
-// weight_p as f32, loaded before the code waits for a row's reductions.
+// Weights of x, x^2 and x^3 as f32, loaded before the code waits for a row's reductions.
 struct Weights {
   std::array<Scalar, kPowers> of;
   explicit Weights(const View& view) {

@@ -52,12 +52,12 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m);
 // d_weight_type. m.rows: partials per tile.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m);
 
-// Rows: rows of x. d_weight and d_bias are arguments of the backward's last launch; its scratch is
-// "partials".
+// Rows: rows of x. The backward has the scratch "partials", and d_weight and d_bias are arguments
+// of its last launch.
 Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& options);
 Operation poly_norm_backward(const Machine& machine, const PolyNormOptions& options);
 
-// Its fields have Bits::batch, because the rows of a tile determine the order in which parameter
+// RowConfig with Bits::batch, because the rows of a tile determine the order in which parameter
 // gradients are summed.
 struct PolyNormBackwardConfig : RowConfig {
   template <class V>

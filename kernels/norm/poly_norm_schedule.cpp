@@ -33,8 +33,8 @@ int floor_of(const RowConfig& config, int64_t held) {
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
 }
 
-// Returns a schedule of the backward for 16-bit elements where it is faster on an H200 than the
-// default, two vectors per thread and row. In narrower rows it would spill. By columns per row:
+// Returns a schedule of the backward for 16-bit elements, or none if the default (two vectors per
+// thread and row) is faster on an H200. By columns per row (narrower rows would spill):
 //   4096          four vectors per thread, five CTAs per SM
 //   up to 14336   blocks of one vector per thread, both rows in shared memory
 //   more          blocks of two vectors per thread

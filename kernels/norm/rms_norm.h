@@ -58,8 +58,8 @@ struct RmsNormMeta : RmsNormOptions {
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Forward: load the weight before the reduction, which hides the latency but takes registers.
   bool early_weight = false;
-  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row and
-  // at least columns_with_offset() columns.
+  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row
+  // and, unless `looped`, at least columns_with_offset() columns.
   bool aligned_blocks = false;
   // Backward, loops over rows:
   // Divisor of the number of programs, so that all rows of a program have one alignment offset.
@@ -86,8 +86,8 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
 // is not wanted. Arguments: partials, d_y, x (or sum), rstd.
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m);
 
-// Rows: rows of x. d_weight [H] is an argument of the backward's last launch; its scratch is
-// "partials".
+// Rows: rows of x. The backward has the scratch "partials", and d_weight [H] is an argument of its
+// last launch.
 Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options);
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options);
 

@@ -21,7 +21,7 @@ bool agrees(const std::optional<bool>& wanted, bool is) {
 // times in these tables are from an H200.
 struct VectorRule {
   int64_t least = 0, most = INT64_MAX;  // bytes
-  std::optional<bool> residual, odd;    // odd: the tile's width has an odd factor
+  std::optional<bool> residual, odd;    // odd: the tile's width is not a power of two
   int vectors;
   const char* measured;
 };
@@ -153,7 +153,7 @@ RmsNormForwardConfig whole_row_config(const Machine& machine, const RmsNormOptio
 }
 
 // Returns min_ctas_per_sm for ragged rows, or 0 for no minimum. Shifting the weight's vectors takes
-// registers, so more CTAs would cause spills.
+// registers, so more CTAs per SM would cause spills.
 int ragged_ctas(int num_warps, int64_t held) {
   if (num_warps < 8) return 0;
   if (num_warps == 8) return held <= 5 ? 3 : 2;

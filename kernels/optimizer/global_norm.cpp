@@ -20,9 +20,9 @@ namespace {
 constexpr SquaresMeta kSquares{};
 constexpr int64_t kPerProgram = kSquares.block * kSquares.per_program;
 
-// The sum of 2^16 squares of at most kMost is at most 2^100, so that the partial sums of 2^27
-// programs fit in f32. Squares below 2^-126 lose at most 2^-134 in total, which is negligible in a
-// sum of at least kLeast^2.
+// The squares of 2^16 values of at most kMost have a sum of at most 2^100, so that the partial sums
+// of 2^27 programs fit in f32. Squares below 2^-126 lose at most 2^-134 in total, which is
+// negligible in a sum of at least kLeast^2.
 constexpr float kLeast = 0x1p-50f, kMost = 0x1p42f;
 // The smallest denormal, 2^-149, times kUp has a square of 2^-98. Sums of squares below (2^128
 // kDown)^2 fit in f32.

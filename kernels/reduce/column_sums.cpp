@@ -7,8 +7,8 @@
 
 namespace ligerdsl::kernels {
 
-// The order of the additions is fixed. If m.lanes is set, row r of the accumulator adds rows r, r +
-// rows, ... of the part, and its rows are summed at the end. Otherwise the rows of each tile are
+// The order of the additions is fixed. If m.lanes is set, row r of the accumulator adds row r of
+// each tile, and the accumulator's rows are summed at the end. Otherwise the rows of each tile are
 // summed first, and the last rows, which do not fill a tile, are added one by one at the end.
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
   View out =

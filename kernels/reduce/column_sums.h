@@ -36,8 +36,8 @@ struct ColumnSumsMeta : ColumnSumsOptions {
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
 // Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch. On a CPU it is also an
-// argument of the first launch, the only one if there are few rows. The scratch, if any, is
-// "partials".
+// argument of the first launch, the only one that runs if there are few rows. The scratch, if any,
+// is "partials".
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
 
 struct ColumnSumsConfig {

@@ -28,8 +28,8 @@ std::string refused_sum_in_shared_memory(const Machine& machine, int64_t element
 }
 
 PartialCount partial_count(const Size& tiles, int64_t most) {
-  // Use the fewest programs that need no more tiles per program than `most` programs. Each partial
-  // sum costs a store and a load.
+  // Use the fewest programs that need no more tiles per program than `most` programs would. Each
+  // partial sum costs a store and a load.
   return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)),
           .most = min(tiles, most),
           .limit = most};

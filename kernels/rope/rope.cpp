@@ -28,7 +28,7 @@ struct Pairs {
   }
 };
 
-// cos and sin of the program's token: [1, half].
+// cos and sign * sin of the program's token: [1, half].
 struct Angles {
   Tile cos, sin;
 };

@@ -59,7 +59,7 @@ struct RopeMeta : RopeOptions {
 //     half, multimodal: [batch, seq, q_heads, 2, h]; the dimension of size 2 selects the half.
 //     interleaved: [batch, seq, q_heads, 2 h].
 //   q_tail_out, q_tail_in [batch, seq, q_heads, D - 2 h], only if 2 h < D: the other columns of q.
-//   k_out, k_in, k_tail_out, k_tail_in likewise, unless k_heads is 0.
+//   k_out, k_in, k_tail_out, k_tail_in: the same for k, unless k_heads is 0.
 //   cos, [sin] [1 or batch, seq, h] angle_type; multimodal: [3, 1 or batch, seq, h];
 //   complex_angles: cos [..., seq, 2 h], without sin.
 //   sign f32: 1 forward, -1 backward.

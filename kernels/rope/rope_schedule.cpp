@@ -40,8 +40,8 @@ int64_t most_heads(const RopeOptions& o) {
 }
 
 // Register limit for threads with at most most_held vectors of q and k, and at least least_keys
-// vectors of k. There is no limit if no rule matches, or if tiles are masked: masks need more
-// registers.
+// vectors of k. There is no limit if no rule matches, for multimodal, or if tiles are masked: masks
+// need more registers.
 struct RegisterRule {
   int64_t most_held, least_keys;
   int registers;

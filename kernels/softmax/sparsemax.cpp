@@ -40,7 +40,7 @@ constexpr int kRunsOfThread = 4;  // with this many runs per thread or more, eac
 constexpr int kEarlyStepsOfShort = 2;
 constexpr int64_t kRun = 8;  // most columns of a run, if a tile has several rows
 
-// Root of f as tau + rest, as f32 cannot represent the root; and the number of elements above it.
+// Root of f as tau + rest, because f32 cannot represent it, and the number of elements above it.
 template <class Number>
 struct Threshold {
   Number tau, rest, count;
@@ -74,7 +74,7 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
 // Runs Newton's method on elements relative to the largest one. above(tau) returns the sum of
 // max(x - tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are
 // done. A row is done when a step does not reduce the number of elements above tau; rounding may
-// even increase it. A row is also done if its first step finds start.count elements or fewer.
+// even increase it. A row is also done if its first step finds exactly start.count elements.
 template <class Number, class Above>
 Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start,
                          const Above& above) {

@@ -16,9 +16,9 @@ class Context;
 
 class AssumptionWord {
  public:
-  // If the context validates calls and the program has `assume` ops, adds a last argument to the
-  // program: a pointer to the word in which the kernel reports broken assumptions. Pass address()
-  // for it. Otherwise returns null and leaves the program unchanged.
+  // If the context validates calls and the program has assumptions (`assume`, `assume_divisible`),
+  // adds a last argument to the program: a pointer to the word in which the kernel reports broken
+  // assumptions. Pass address() for it. Otherwise returns null and leaves the program unchanged.
   static std::unique_ptr<AssumptionWord> of(Context& context, program::Program* program);
 
   AssumptionWord(runtime::Device& device, std::vector<std::string> reports);

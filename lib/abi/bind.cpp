@@ -249,8 +249,8 @@ bool has_alias(const OpInfo& info, int a, int b) {
                 std::string("shares memory with `") + tensors[other].name + "`" + wanted);
 }
 
-// Fails if an output overlaps another tensor and may not. For nearly all pairs of tensors,
-// comparing the address ranges suffices.
+// Fails if an output overlaps itself, or a tensor that it may not overlap. For nearly all pairs of
+// tensors, comparing the address ranges suffices.
 void check_aliases(const BindRules& rules, const Call& call) {
   struct Range {
     const std::byte *begin, *end;

@@ -38,7 +38,7 @@ inline program::Strided memory_of(const BoundTensor& tensor) {
   return {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
 }
 
-// One call of execute. It is on the caller's stack and owns no memory.
+// One call of execute. Owns no memory.
 struct Call {
   BoundTensor tensors[kMaxTensors];
   int64_t sizes[kMaxSymbols];  // indexed by the table's symbol; -1: no tensor has this size
@@ -73,10 +73,10 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor);
 // Checks the numeric arguments. Throws INVALID_ARGUMENT.
 void check_values(const BindRules& rules, const void* args);
 
-// Checks the numeric arguments, then fills call.tensors and call.sizes from call.args.
-// Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or
-// INVALID_ALIAS; the text has the argument, the expected and the actual value. Allocates only if it
-// throws.
+// Checks the numeric arguments, then fills call.tensors and call.sizes from call.args. Throws
+// INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_MISALIGNED,
+// INVALID_ARGUMENT or INVALID_ALIAS; the text has the argument, the expected and the actual value.
+// Allocates only if it throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
 // Returns an address in hexadecimal, for errors.
@@ -91,8 +91,9 @@ std::string address_text(const void* address);
 // caller's tensor.
 void require_shape(const char* name, const ligerdsl_tensor_t& tensor);
 
-// Binds one tensor whose shape the caller checks. Checks dtype, device, a rank of at most kMaxRank,
-// and sizes and strides of at least 0. Unless any_strides, also checks that the last stride is 1.
+// Binds one tensor whose shape the caller checks. Checks dtype, device, address, a rank of at most
+// kMaxRank, and sizes and strides of at least 0. Unless any_strides, also checks that the last
+// stride is 1.
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype,
                       ligerdsl_device_t device, BoundTensor* out, bool any_strides = false);
 

@@ -61,8 +61,8 @@ class Context {
   ligerdsl_device_t api_device() const { return api_device_; }
   const ContextOptions& options() const { return options_; }
 
-  // Plans call these functions when they choose and load kernels. `ligerdsl compile` overrides them
-  // and records the kernels of a plan.
+  // Plans call these functions when they choose and load kernels. The `ligerdsl` command overrides
+  // them, for example to record the kernels of a plan.
   virtual kernels::Machine machine() const;
   virtual program::CompileOptions base_options() { return device_->base_options(); }
   virtual std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,

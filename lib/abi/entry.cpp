@@ -52,7 +52,7 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
 }
 
 // Returns the operands that the one-call form copies. Compiles their copy kernels, unless the
-// stream is being captured. Such a call copies only with kernels that earlier calls compiled.
+// stream is being captured. A captured call copies only with kernels that earlier calls compiled.
 CopiedOperands prepare_copies(const Plan& plan, const Call& call) {
   const OperandCopies* const copies = plan.op().copies();
   if (!copies) return {};

@@ -1,4 +1,4 @@
-// Words, one per operation, in which kernels report an out-of-range label, index or bounds
+// Words, one per operation, in which kernels report an out-of-range label, index, step or bounds
 // (kernels::kErrorBase). The host reads them without waiting for the device.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Interface through which a plan asks for the configurations of its kernels
+// Interface through which a plan gets the configurations of its kernels
 // (kernels/core/config.h).
 #pragma once
 
@@ -36,8 +36,8 @@ std::string built_text(const kernels::Operation& operation, bool gpu);
 class KernelConfigs {
  public:
   virtual ~KernelConfigs() = default;
-  // Returns the fields whose values differ from the heuristic's. Called once for each kernel of a
-  // plan that has a configuration, while the plan is made.
+  // Returns the fields whose values differ from the heuristic's. Called once for each configurable
+  // kernel of a plan, while the plan is made.
   virtual MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) = 0;
 };
 

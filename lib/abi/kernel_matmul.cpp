@@ -167,7 +167,7 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind,
   // Persistent kernels make fused lm_heads slower, except those that accumulate in memory while
   // they multiply the next tile (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
-  if (options.ignores_rows) {  // most rows are ignored: persistent programs skip them fastest
+  if (options.ignores_rows) {  // usually does nothing; few persistent programs then end fastest
     config.tensor_copies = config.tensor_stores = false;
     config.persistent = context.machine().is_gpu();
   }

@@ -16,16 +16,17 @@ namespace ligerdsl::lib {
 // A matmul that a plan needs. Its kernels are compiled when the plan is made.
 struct ProductKind {
   runtime::Product product;
-  DType type, result;      // dtype of both operands, and of c
+  DType type, result;      // dtype of both operands; dtype of c
   bool adds = false;       // computes c += a b instead of c = a b
-  bool row_scale = false;  // each row of c is multiplied by a number
+  bool row_scale = false;  // multiplies each row of a b by a number
   bool outer = false;      // adds the outer product of two vectors to c
   bool in_blocks = false;  // columns of a are stored in blocks (kernels/core/column_blocks.h)
   bool pads = false;       // may write padding after a row of c, up to a whole vector
   // Rows per tile that the kernel may skip (kernels/matmul/row_tiles.h); 0: it skips none. In d^T x
   // these rows are the dimension k.
   int64_t tile_rows = 0;
-  // Skips ignored rows of b (kernels/matmul/matmul.h); the next two fields describe their labels.
+  // Reads ignored rows of b as zeros (kernels/matmul/matmul.h); the next two fields define which
+  // rows are ignored.
   bool ignores_rows = false;
   DType label_type = i64;
   int64_t ignore_index = 0;
@@ -46,7 +47,7 @@ struct HeadProducts {
   bool outer = false;         // an outer product of two vectors is added to d_x and d_weight
   bool in_blocks = false;     // d is stored in blocks for d_x
   bool by_vocabulary = true;  // d_weight may be vocabulary-blocked
-  DType label_type = i64;     // with ignore_index: for by_vocabulary with tile_rows
+  DType label_type = i64;     // used with ignore_index if by_vocabulary and tile_rows are set
   int64_t ignore_index = 0;
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
@@ -111,8 +112,8 @@ Products products_of(Context& context, int32_t choice, const std::vector<Product
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
                              std::span<const int64_t> widths);
 
-// Returns true if the library's own kernels should multiply aligned copies of x and of the weight,
-// because not all rows of `widths` elements begin at multiples of 16 bytes, as TMA needs. An
+// Returns true if the library's own kernels should multiply aligned copies of x and of the weight.
+// They should if not all rows of `widths` elements begin at multiples of 16 bytes, as TMA needs. An
 // example is H = 2050 in 16-bit types.
 //
 // choice: LIGERDSL_PRODUCTS_*.

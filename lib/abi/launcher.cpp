@@ -160,7 +160,7 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
   return program_.arguments[argument].name;
 }
 
-// Returns true if the kernel has no TMA copies, or if they can read the packed arguments.
+// Returns true if the kernel has no TMA copies, or if they can access the packed arguments.
 bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
   for (const program::TensorMap& map : kernel.artifact().maps) {
     const std::string why = runtime::reason_not_mapped(map, slots_);

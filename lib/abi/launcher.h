@@ -1,7 +1,7 @@
 // A recorded kernel, loaded in variants for every pointer and stride that a later call may pass:
 // - On a GPU, one variant for aligned arguments (kernels/core/argument_facts.h) and one for any
-//   arguments. Some kernels also have one for contiguous tensors, and kernels that multiply tiles
-//   have one for aligned operands.
+//   arguments. Some kernels also have one for contiguous tensors, and some that multiply tiles have
+//   one for aligned operands.
 // - On a CPU, where alignment makes no difference, one variant. Kernels that read lists of integers
 //   have a second one, for contiguous lists.
 //

@@ -45,7 +45,7 @@ struct FieldInfo {
   size_t offset;
   FieldType type;
   FieldRole role;
-  int source;  // dim, dtype, present, queries: tensor from which the one-call form reads it, or -1
+  int source;  // tensor from which the one-call form fills the field; -1: none, or from the list
   int symbol;  // dim: index of the size; queries: index of the field `causal`, which must be set
   Range range;
   uint32_t dtypes;  // dtype: one bit per allowed dtype

@@ -1,8 +1,8 @@
 // Copies of unaligned matmul operands to the workspace (kernels/matmul/copy_choice.h).
 //
-// Calls copy operands if their workspace has room for the copies. Plans report the bytes that they
-// need separately (ligerdsl_plan_workspace_bytes_with_copies), because the size of a required
-// workspace must not depend on addresses.
+// Calls copy operands if that saves time and their workspace has room for the copies. Plans report
+// the bytes of the copies separately (ligerdsl_plan_workspace_bytes_with_copies), because the size
+// of a required workspace must not depend on addresses.
 #pragma once
 
 #include <array>

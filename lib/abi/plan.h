@@ -38,17 +38,18 @@ class OpPlan {
   // it returns "", calls with fewer rows can run too.
   virtual std::string refusal(int64_t rows) const = 0;
   // Returns the bytes of the workspace for a number of rows that is not refused. Fewer rows never
-  // need more bytes.
+  // need more bytes, except in plans of fused linear losses.
   virtual size_t workspace_bytes(int64_t rows) const = 0;
-  // Allocates host memory that calls with `rows` rows need. Called together with workspace_bytes().
+  // Prepares calls with `rows` rows; may allocate host memory. Only the C functions that return
+  // workspace bytes call it.
   virtual void prepare(int64_t /*rows*/) const {}
   // Runs a call whose tensors are checked and whose workspace is large enough. Never allocates,
   // synchronises or compiles.
   virtual void execute(const Call& call) const = 0;
   // Returns every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
-  // Returns the index of the call's schedule, in the order in which the plan asks KernelConfigs for
-  // schedules.
+  // Returns the index of the call's schedule, in the order in which the plan requests schedules
+  // from KernelConfigs.
   virtual size_t schedule(const Call& /*call*/) const { return 0; }
   // Returns, for reports, the choices of a call that its kernels do not show. The call's tensors
   // need no memory.
@@ -81,7 +82,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   // Returns the bytes of the workspace for `rows` rows. Throws INVALID_SHAPE for a number of rows
   // that no call can have.
   size_t workspace_bytes(int64_t rows) const;
-  // Returns workspace_bytes() and the bytes for copies of operands. Compiles the copy kernels.
+  // Returns workspace_bytes() plus the bytes for copies of operands. Compiles the copy kernels.
   size_t workspace_bytes_with_copies(int64_t rows) const;
   // Returns the bytes that copies of these operands add to the call's workspace.
   size_t bytes_of_copies(const Call& call, const CopiedOperands& copied) const;
@@ -115,10 +116,11 @@ class Plan : public std::enable_shared_from_this<Plan> {
 
 // Connects a kernels::Operation to the tensors of a table row. A program's argument is bound to the
 // first of these that exists:
-// 1. the entry of Bindings with its name,
-// 2. the tensor of that name,
-// 3. the operation's scratch buffer of that name,
-// 4. the error word ("error"), or the number of the launch's programs ("programs").
+// 1. for a scalar "programs": the number of the launch's programs,
+// 2. the entry of Bindings with its name,
+// 3. the tensor of that name,
+// 4. the operation's scratch buffer of that name,
+// 5. for a view "error": the error word.
 //
 // A plan may hold several operations (buckets): for few rows and for many, or for tensors with
 // other strides or addresses. All buckets are compiled when the plan is made; kernels that buckets
@@ -232,8 +234,8 @@ class OperationPlan final : public OpPlan {
   ArgPromise promise(const OpInfo& info, const BindRules& rules,
                      const std::vector<kernels::Scratch>& workspace, const Binding& binding) const;
   const Variant& variant_of(const Call& call) const;
-  // Calls `body` with each variant that calls of at most `rows` rows use, and with the variant's
-  // largest number of rows.
+  // Calls `body` with each variant that calls of at most `rows` rows use, and with the largest
+  // number of rows of such a call.
   template <class Body>
   void for_variants_up_to(int64_t rows, Body body) const;
   kernels::Count room_up_to(int64_t rows) const;

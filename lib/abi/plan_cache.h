@@ -30,8 +30,9 @@ class PlanCache {
   void clear();
   size_t size();
 
-  // Returns the number of successful finds and of additions so far. A plan that was used in the
-  // last most_ / kOften of them will not be dropped soon, so a repeated call need not look it up.
+  // Returns the number of uses so far: successful finds and additions. A plan whose latest use is
+  // one of the last most_ / kOften uses is not dropped soon. So a repeated call need not look it
+  // up.
   uint64_t uses() const { return uses_.load(std::memory_order_relaxed); }
   bool is_recent(uint64_t use) const { return uses() - use < most_ / kOften; }
 

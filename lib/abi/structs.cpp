@@ -52,7 +52,7 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   return -1;
 }
 
-// Returns the sizes that the description gives, by symbol; -1 for the others.
+// Returns the sizes that the description gives, by symbol; -1 for other symbols.
 std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* desc) {
   std::array<int64_t, kMaxSymbols> sizes;
   sizes.fill(-1);
@@ -269,8 +269,8 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
       continue;
     }
     if (!tensor && field.role == FieldRole::dtype && field.source < 0)
-      set_integer(desc, field, LIGERDSL_F32);
-    if (!tensor) continue;  // an empty list fits every dtype
+      set_integer(desc, field, LIGERDSL_F32);  // an empty list fits every dtype
+    if (!tensor) continue;
     require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);
     if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
     if (field.role == FieldRole::present) set_integer(desc, field, 1);

@@ -35,7 +35,7 @@ void check_value(const ValueInfo& value, const void* args);
 // INVALID_NULL_POINTER.
 std::span<const ligerdsl_tensor_t> list_of(const OpInfo& info, const void* args);
 
-// Writes all fields without padding, at most kMaxStruct bytes, and returns their number. The
+// Writes all fields without padding, at most kMaxStruct bytes, and returns the number of bytes. The
 // one-call form looks plans up by these bytes.
 size_t desc_key(const OpInfo& info, const void* desc, char* out);
 

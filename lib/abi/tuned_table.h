@@ -1,7 +1,7 @@
 // A table of tuned kernels maps a kernel and a device to a configuration.
 //
-// The file is JSON with one sorted line per entry. It is searched as text, not parsed, so that a
-// process with a large table starts quickly:
+// The file is JSON with one line per entry (wrapped here), in sorted order. It is searched as text,
+// not parsed, so that a process with a large table starts quickly:
 //
 //   {"ligerdsl_tuned_kernels": 1, "entries": {
 //   "rms_norm_forward/1 cols=4096 type=bf16 @ sm_90a/132/NVIDIA H200":
@@ -25,7 +25,7 @@
 namespace ligerdsl::lib {
 
 struct TunedDevice {
-  std::string arch;   // "sm_90a", or the level of a CPU, "x86-64-v3"
+  std::string arch;   // "sm_90a"; CPU: LLVM's name, or the level "x86-64-v3"
   int64_t units = 0;  // SMs, or threads of a CPU
   std::string model;  // "NVIDIA H200"
 };
@@ -39,8 +39,8 @@ MetaValues config_values(std::string_view text);
 
 class TunedTable {
  public:
-  // Throws INVALID_ARGUMENT, with the name and the line, for text that is not a table, has a newer
-  // format, is not sorted, or has an entry without a configuration.
+  // Throws INVALID_ARGUMENT, with the name and the line, for text that is not a table, has another
+  // format version, is not sorted, or has an entry without a configuration.
   TunedTable(std::string text, std::string name);
   // Also throws INVALID_ARGUMENT for a file that cannot be read.
   static TunedTable read(const std::string& path);

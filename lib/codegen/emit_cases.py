@@ -3,7 +3,7 @@
 - every_op_cases.inc: small ones, for tests/every_op and tests/golden
 - every_op_large.inc: configurations on more than 2^31 elements
 - every_op_not_large.inc: operations without large configurations
-- bench_standard.inc: configurations of `ligerdsl bench standard`
+- bench_standard.inc: configurations of `ligerdsl bench --set standard`
 - bench_layers.inc: layers of the models in lib/cli/bench/shapes.json
 - bench_shapes.inc: names of these models, and sizes of the command's other sets
 """

@@ -62,8 +62,8 @@ extern "C" {
 
 
 def wrapped(text, width):
-    """Returns the text's lines. A long line's overflow begins the next line, unless that is
-    indented or a sentence ended."""
+    """Returns the text's lines. A long line's overflow begins the next line, unless the next line
+    is empty or indented, or the overflow ends a sentence."""
     lines, left = [], ""
     for line in text.split("\n"):
         if left and (left.endswith(".") or not line or line[0] == " "):

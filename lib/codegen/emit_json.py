@@ -9,8 +9,8 @@ operations     name, brief, doc, rows (unit of the workspace), desc, args, and a
                [output, input] pairs that may be the same memory if in_place is set
 
 desc and args have the struct's C name, its size in bytes, and its fields in order. A field has
-a C type, a byte offset (64-bit systems), a default and a doc. minimum, maximum, exclusive_maximum
-and infinite give the range of a number.
+a C type, a byte offset (64-bit systems), a default and a doc. minimum, maximum, exclusive_maximum,
+infinite and or_zero give the range of a number.
 
 role of a field of desc:
   option             `enumerators` lists its values if it has names for them
@@ -27,7 +27,7 @@ kind of a field of args:
                      else the field of desc that decides, and the value with which the tensor is
                      passed: zero or nonzero
   list, length       a list of tensors and its length
-  value              a number
+  value              a number; it is ignored if the field of desc that `unless` names is set
 """
 
 import ctypes

@@ -226,7 +226,8 @@ class Large:
 
     Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096
     on a GPU, and H=64 on a CPU and on the fake GPU. Inputs repeat: after 61 rows for the kind
-    `row`, after 65521 for `flat` and `narrow`. `narrow` has more than 2^31 rows, not only elements.
+    `row`, after 65521 rows (251 without a GPU) for `flat` and `narrow`. `narrow` has more than 2^31
+    rows, not only elements.
     """
 
     def __init__(self, *cases, tolerance=None, sum_tolerance=None, weight_scale="", combine=None):
@@ -275,7 +276,7 @@ class Op:
     large: list = field(default_factory=list
                         )  # cases on more than 2^31 elements: Large objects, or only their texts
     not_large: str = ""                          # why the operation has no large cases
-    # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU.
+    # Configurations of `ligerdsl bench --set standard`. {bf16|f32} is bf16 on a GPU, f32 on a CPU.
     # --rows replaces n in rows(n).
     bench: list = field(default_factory=list)
     # Layers of the models in lib/cli/bench/shapes.json, for `ligerdsl bench --model`, in the form

@@ -1,4 +1,4 @@
-// Settings "config.NAME=VALUE", which override fields of the heuristic's schedule
+// Settings "config.NAME=VALUE", which override fields of a kernel's schedule
 // (kernels/core/config.h).
 #pragma once
 

@@ -24,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeader = size_t{1} << 20;  // limit for reading; write_npy() writes 118 bytes
+constexpr size_t kMaxHeader = size_t{1} << 20;  // limit for reading; write_npy() usually writes 118
 constexpr size_t kChunk = size_t{1}
                           << 24;  // bytes per read, so that a wrong shape allocates little memory
 

@@ -46,7 +46,7 @@ struct OpDefaults {
   std::vector<DerivedDefault> derived;  // they override `sizes` and the descriptor's defaults
   std::vector<TensorDefaults> tensors;  // tensors that differ from TensorDefaults{}
   Formula flops = nullptr;  // floating-point operations, of one part if bounds split a size; null
-                            // if memory bounds the time
+                            // if memory limits the time
 
   // Returns true if this field's optional tensor is passed by default.
   bool is_usual(std::string_view field) const;

@@ -1,5 +1,5 @@
-// One operation with settings and tensors. `run`, `bench` and `compile` make it from texts like
-// "rms_norm_forward dtype=bf16 N=16384 H=8192".
+// One operation with settings and tensors. Commands such as `run` and `bench` make it from texts
+// like "rms_norm_forward dtype=bf16 N=16384 H=8192".
 //
 // A setting is name=value. The name is one of
 // - a field of the descriptor (n_cols, dtype, eps, in_place ...),
@@ -81,8 +81,8 @@ class OpInstance {
     return reinterpret_cast<std::byte*>(uintptr_t{1} << 60);
   }
 
-  // Returns the bytes of device memory that allocate() and a number of `workspaces` would need.
-  // Call it before allocate().
+  // Returns the bytes of device memory that allocate() and this number of workspaces, with guards,
+  // would need. Call it before allocate().
   double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
   // Allocates device memory. Fills inputs with random numbers from a fixed seed, and outputs with a
   // pattern that kernels do not write. Fills `guard` bytes, a multiple of 256, before and after
@@ -92,7 +92,7 @@ class OpInstance {
   std::string broken_guard() const;
   void write(Slot& slot, const std::string& bytes);
   std::string read(const Slot& slot) const;
-  std::string read(const Slot& slot, size_t first) const;  // bytes
+  std::string read(const Slot& slot, size_t first) const;  // reads the first `first` bytes
 
   // Returns a call that is bound to a plan. Its workspace_bytes is set, its workspace is not. Valid
   // as long as this object.
@@ -107,7 +107,7 @@ class OpInstance {
   // Returns the bytes that a call needs in addition to its inputs: outputs that are not in place,
   // and the workspace.
   double bytes_beyond_inputs() const;
-  // Returns the number of floating-point operations, or 0 for an operation without matmuls.
+  // Returns the number of floating-point operations, or 0 if memory limits the operation's time.
   double flops() const;
   // Returns the given settings and all sizes: "dtype=bf16 N=16384 H=8192".
   std::string title() const;

@@ -35,7 +35,7 @@ endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir} PATH_VARS ops_json)
-# A project that asks for version 0.1 accepts 0.2, because the C ABI and the soname are the same.
+# A project that requests version 0.1 accepts 0.2, because the C ABI and the soname are the same.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 # The prefix in the .pc file is a relative path, so that an installed folder can be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

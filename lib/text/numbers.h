@@ -13,7 +13,7 @@ namespace ligerdsl::cli {
 int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high,
                       bool or_zero = false);
 
-// Also accepts "inf" and "nan" if there is no range.
+// Parses a number. Without a range, also accepts "inf" and "nan".
 double parse_real(const std::string& what, const std::string& text,
                   double low = -std::numeric_limits<double>::infinity(),
                   double high = std::numeric_limits<double>::infinity());

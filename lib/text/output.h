@@ -38,8 +38,8 @@ struct Globals {
   bool quiet = false, verbose = false;
 };
 
-// Returns true if stdout gets colours. With --color auto, stdout must be a terminal, TERM must not
-// be "dumb", and NO_COLOR must be unset.
+// Returns true if stdout gets colours. With --color auto, stdout must be a terminal, TERM must be
+// set and not "dumb", and NO_COLOR must be unset or empty.
 bool use_color(const Globals& globals);
 std::string good(const Globals& globals, const std::string& text);  // green
 std::string bad(const Globals& globals, const std::string& text);   // red
@@ -69,7 +69,8 @@ void flush_output();
 // Writes a file. Prints instead if the path is standard output, because opening the file would
 // truncate it. Throws Failure (kNothingFound) with the reason, even for a full disk.
 void write_file(const std::string& path, std::string_view bytes);
-// Throws the Failure that write_file() would throw. Does not change the file.
+// Throws the Failure that write_file() would throw. Creates a missing file, but does not change an
+// existing one.
 void check_writable(const std::string& path);
 
 // Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD.

@@ -35,7 +35,7 @@ class Space {
   // is invalid alone, one other field also changes, to its nearest choice that makes the
   // configuration valid. Each other field gives at most one such configuration.
   std::vector<Config> adjacent(const Config& config) const;
-  // Returns a valid configuration after 1 to 4 random changes of this kind to the heuristic's.
+  // Returns a configuration that 1 to 4 random steps to adjacent() ones reach from the heuristic's.
   Config random(std::mt19937_64& generator) const;
   // Returns the number of combinations of choices, valid or not, at most INT64_MAX.
   int64_t combinations() const;

@@ -20,7 +20,7 @@ struct JsonError : std::runtime_error {
   bool at_end;  // true if the text is valid up to its end but incomplete
 };
 
-// Throws JsonError for
+// Parses JSON. Throws JsonError for
 // - text that is not JSON,
 // - a number outside the range of a double,
 // - an object with a duplicate name, because readers differ in the value they use, and

@@ -17,19 +17,19 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Returns the reason why a trial is no gain over the heuristic, or "". A trial is a gain if
-// - it is faster over all problems by more than 0.5 % and by more than the noise. The noise is the
-//   cube of `heuristic_ratio`, the ratio of two times of the heuristic in one run, and
+// - it is faster over all problems by more than 0.5 % and by more than the noise, and
 // - it is not slower on any problem.
+// The noise is the cube of `heuristic_ratio`, the ratio of two times of the heuristic in one run.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
-// Returns true if a trial refutes a table's configuration: its results were wrong, it did not end,
-// it was not faster overall, or it was slower on a problem. A gain that is smaller than the noise
-// is not refuted. A configuration that does not compile is not refuted either: plans never use it,
-// and it may compile later.
+// Returns true if a trial refutes a table's configuration: its results were wrong, it crashed or
+// did not end, it was not faster overall, or it was slower on a problem. A gain that is smaller
+// than the noise is not refuted. A configuration that does not compile is not refuted either: plans
+// never use it, and it may compile later.
 bool is_refuted(const Trial& trial);
 
 // Returns the key by which a search sorts trials: the ratio over all problems. If a problem takes
-// more than `no_slower` times as long as with the heuristic, returns that problem's ratio.
+// more than `no_slower` times as long as with the heuristic, returns the slowest problem's ratio.
 // `no_slower` is larger for few samples, which have more noise.
 double cost(const Trial& trial, double no_slower);
 

@@ -1,4 +1,4 @@
-// Writing tables of tuned kernels (lib/abi/tuned_table.h).
+// Writes tables of tuned kernels. lib/abi/tuned_table.h reads them.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ TableEntries entries_of(const lib::TunedTable& table);
 // heuristic.
 void merge(TableEntries* into, const TableEntries& others);
 std::string table_text(const TableEntries& entries);
-// Replaces the file atomically: a reader gets the old table or the new one. Throws runtime::Error
-// (INVALID_ARGUMENT).
+// Replaces a regular file atomically: a reader gets the old table or the new one. Throws
+// runtime::Error (INVALID_ARGUMENT).
 void write_table(const std::string& path, const TableEntries& entries);
 
 // Returns the entries of the table, or none if there is no file. Throws runtime::Error for a file

@@ -15,8 +15,8 @@ namespace ligerdsl::tune {
 
 class WorkerPool {
  public:
-  // Starts `count` processes, and starts an ended one again for the next question. See
-  // WorkerProcess for the other arguments.
+  // Starts `count` processes, and starts an ended one again for the next question. `seconds` limits
+  // the time of each answer. See WorkerProcess for `arguments` and `stop`.
   WorkerPool(std::vector<std::string> arguments, int count, double seconds, int stop);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;

@@ -40,7 +40,8 @@ int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Returns `text` as one line of the label, without line breaks and cut to kMaxLabelBytes / 4 bytes.
+// Returns `text` as one line of the label: without inner line breaks, at most kMaxLabelBytes / 4
+// bytes.
 std::string line(std::string text) {
   std::erase(text, '\n');
   return text.substr(0, kMaxLabelBytes / 4) + "\n";
@@ -56,7 +57,7 @@ CacheLabel parse_label(std::string_view text) {
   return label;
 }
 
-// Reads all bytes. Returns false after an error, or with errno 0 at the end of the file.
+// Reads `size` bytes. Returns false after an error, or with errno 0 at the end of the file.
 bool read_at(int fd, int64_t offset, char* to, size_t size) {
   while (size > 0) {
     const ssize_t got = pread(fd, to, size, offset);

@@ -50,7 +50,7 @@ enum class EntryState : uint8_t {
   foreign,       // not a cache entry, even if it has an entry's name
 };
 
-// The header and the label of a file. Reading them takes a few KiB of memory for any file.
+// The header and the label of a file. Reading them takes a few KiB of memory for any size of file.
 struct EntryHead {
   EntryState state = EntryState::foreign;
   std::string why;  // reason, if the state is not `good`
@@ -61,8 +61,8 @@ struct EntryHead {
 };
 EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name);
 
-// Return true if the digest of the payload is the header's digest. The first overload reads it in
-// small parts.
+// Return true if the digest of sizes, label and payload is the header's digest. The first overload
+// reads the payload from the file in small parts.
 bool entry_digest_is_right(int fd, const EntryHead& head);
 bool entry_digest_is_right(std::string_view payload, const EntryHead& head);
 

@@ -210,7 +210,8 @@ bool CacheFolder::owns(const CacheFile& file) const {
   return remove(file, true) == 0;
 }
 
-// Removes a file. Returns 0, ENOENT if it is already gone, kNotOurs, or another errno.
+// Removes a file; with `dry_run`, only checks that the file may be removed. Returns 0, ENOENT if
+// the file is already gone, kNotOurs, or another errno.
 int CacheFolder::remove(const CacheFile& file, bool dry_run) const {
   const File opened(open_file(fd_, file.name));
   if (!opened.good()) return errno == ENOENT ? ENOENT : kNotOurs;
@@ -272,7 +273,7 @@ void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
   // that use fd_ would share the lock.
   const File locked(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (locked.good() && flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-  // Unlocks explicitly: a child that another thread forks now shares the lock and would keep it.
+  // Unlocks explicitly: a child that another thread forks meanwhile would keep the lock.
   struct Unlock {
     int fd;
     ~Unlock() { (void)flock(fd, LOCK_UN); }

@@ -62,8 +62,8 @@ struct CacheFile {
 };
 
 struct TrimRequest {
-  int64_t max_bytes = 0;     // if entries have at most these bytes, none is removed
-  int64_t target_bytes = 0;  // else the least recently used are removed until this is left
+  int64_t max_bytes = 0;     // entries are removed only if they have more bytes than this
+  int64_t target_bytes = 0;  // then the least recently used, until at most this is left
   std::string keep;          // name of an entry to keep
   bool dry_run = false;      // only report what would be removed
 };
@@ -88,7 +88,7 @@ class CacheFolder {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   CacheFault fault() const { return fault_; }
-  const std::string& why() const { return why_; }  // why the folder is not open; else empty
+  const std::string& why() const { return why_; }  // why open() failed, else empty
 
   // Returns the entries and temporary files, without reading them. `others` receives the names of
   // all other files.
@@ -105,10 +105,11 @@ class CacheFolder {
   // Like trim(), but does nothing while another process or thread is trimming.
   void trim_unless_busy(const TrimRequest& request) const;
 
-  // Writes, syncs and renames a file. Returns 0 or an errno; a failure leaves no temporary file.
+  // Writes and syncs a temporary file, and renames it to `name`. Returns 0 or an errno. A failure
+  // leaves no temporary file.
   int store(const std::string& name, std::string_view head, std::string_view payload) const;
 
-  // Writes a file of the size of a typical entry, reads it and removes it. Returns 0 or an errno.
+  // Writes a file of 256 KiB, reads it and removes it. Returns 0 or an errno.
   int probe() const;
 
  private:

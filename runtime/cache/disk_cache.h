@@ -14,9 +14,9 @@
 // Size: the limit on the bytes of all entries is approximate. A process lists the folder at its
 // first store, and again whenever it has stored 1/64 of the limit. If the entries exceed the limit,
 // it removes the least recently used entries until 7/8 of the limit are left. Most stores therefore
-// list nothing, but P concurrent processes can exceed the limit by P/64. The time of last use is
-// the file's modification time, which a hit updates if it is older than a minute. An entry larger
-// than the limit is not stored.
+// list nothing, but P concurrent processes can exceed the limit by P/64 of it. The time of last
+// use is the file's modification time, which a hit updates if it is older than a minute. An entry
+// larger than the limit is not stored.
 #pragma once
 
 #include <atomic>

@@ -74,7 +74,7 @@ EntryLock::Attempt EntryLock::attempt() {
   }
   if (!removed_by_its_owner()) return Attempt::done;
   unlock();
-  // The previous owner of the lock removed the file: it has stored the entry or failed to make it.
+  // The previous owner removed the file after it stored the entry or failed to make it.
   return entry_changed() ? Attempt::done : Attempt::again;
 }
 

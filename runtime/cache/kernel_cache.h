@@ -75,8 +75,8 @@ class KernelCache {
   static Digest key(std::string_view program, std::string_view options);
 
   // Stores the artifact in the disk cache without loading it, so that its device need not be
-  // present. Compiles only if the artifact is not stored yet. Throws CACHE_ERROR if it cannot
-  // write.
+  // present. Compiles only if the artifact is not stored yet. Throws CACHE_ERROR if it cannot write
+  // and the cache mode is `required`.
   static Origin keep(const DiskCache& disk, const Compile& compile, std::string_view program,
                      const program::CompileOptions& options);
 
@@ -84,7 +84,7 @@ class KernelCache {
   struct Entry {
     std::shared_ptr<LoadedKernel> kernel;  // null while a thread builds it
     uint32_t building_since =
-        fork_generation();  // so that a forked child does not wait for its parent's thread
+        fork_generation();  // a forked child does not wait for a build of its parent
   };
 
   struct Request {

@@ -28,12 +28,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLeastMegabytes = 256;  // with less memory, a crash is reported as out of memory
-constexpr size_t kMaxPrinted = 2000;     // most bytes of the worker's standard error in a message
+constexpr size_t kLeastMegabytes = 256;  // below this limit, a crash is reported as out of memory
+constexpr size_t kMaxPrinted = 2000;     // most bytes of the worker's output in a message
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-// Returns the file size limit as text for a message. The limit also applies to files in memory.
+// Returns the file size limit as text for a message, or "" without a limit. The limit also applies
+// to files in memory.
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
@@ -161,7 +162,7 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   return end;
 }
 
-// Returns the end of the worker's standard error, for a message.
+// Returns the end of the worker's output, for a message.
 std::string printed_by(const Files& files) {
   std::string text = files.printed.read();
   if (text.size() > kMaxPrinted) text = "..." + text.substr(text.size() - kMaxPrinted);

@@ -31,7 +31,6 @@ struct CompileAnswer {
   std::string error;  // one sentence, then the worker's output
 };
 
-// Returns the path of the worker.
 std::string worker_path(const CompileIsolation& isolation, const std::string& compiler_path);
 
 // Runs one compile in a worker and waits for it. If the worker fails, the answer says so; nothing

@@ -1,4 +1,4 @@
-// libligerdsl-compiler.so, loaded at the first compile or the first link of a CPU object.
+// libligerdsl-compiler.so, loaded at its first use.
 #pragma once
 
 #include <cstdint>

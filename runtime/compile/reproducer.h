@@ -6,9 +6,9 @@
 
 namespace ligerdsl::runtime {
 
-// Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else TMPDIR
-// or /tmp. The name of the file contains a digest of its content. Returns the path, or "" if
-// the file could not be written.
+// Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else in
+// TMPDIR if it is absolute, else in /tmp. The name of the file contains a digest of its content.
+// Returns the path, or "" if the file could not be written.
 std::string write_reproducer(std::string_view program, std::string_view options);
 
 struct Reproducer {

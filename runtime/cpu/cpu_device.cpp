@@ -97,8 +97,8 @@ class CpuKernel final : public LoadedKernel {
 
   std::shared_ptr<CompilerLibrary::CpuModule> module_;
   std::shared_ptr<ThreadPool> pool_;
-  // Processor time per program in the last timed launch. It decides whether workers run the
-  // programs, never what the programs compute.
+  // Time per program, summed over all threads, in the last timed launch. It decides whether workers
+  // run the programs, never what the programs compute.
   std::atomic<double> nanoseconds_per_program_{kInlineNanoseconds};
   std::atomic<uint32_t> inline_launches_{0};
 };

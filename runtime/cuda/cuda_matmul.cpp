@@ -287,7 +287,7 @@ class CudaMatmul final : public Matmul {
   Opaque handle_ = nullptr;
   Opaque descriptions_[3] = {};
 
-  std::mutex mutex_;  // guards the members below
+  std::mutex mutex_;  // guards the members below; a forked child fails before it locks this
   int chosen_ = 0;
   Key keys_[kRemembered];
   Algorithm algorithms_[kRemembered];

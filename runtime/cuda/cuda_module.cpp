@@ -183,9 +183,9 @@ cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
 
 // Returns the smallest number of CTAs of a launch that may overlap the previous kernel.
 //
-// A persistent kernel whose grid does not fill the GPU must not overlap. While the last CTAs of the
-// previous kernel occupy some SMs, other SMs would get two CTAs of the persistent kernel. The SM
-// with the most CTAs would determine the kernel's time.
+// A persistent kernel must not overlap if its CTAs, spread evenly, leave room for another CTA on
+// every SM. While the last CTAs of the previous kernel occupy some SMs, other SMs would get an
+// additional CTA. The SM with the most CTAs would determine the kernel's time.
 int64_t CudaKernel::smallest_overlapped_grid() const {
   if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
   if (!artifact_.persistent) return 0;
@@ -208,7 +208,8 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
                                   "; split the call");
 }
 
-// A dynamic persistent kernel counts programs in an i32. Its number of CTAs does not limit them.
+// A dynamic persistent kernel counts programs in an i32. Its number of CTAs does not limit the
+// number of programs.
 Grid CudaKernel::largest_grid() const {
   return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ,
           kMaxGridYZ};

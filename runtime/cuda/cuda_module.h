@@ -47,7 +47,7 @@ class CudaKernel final : public LoadedKernel {
       {};                              // those of every launch, then the attribute for overlap
   unsigned attribute_count_ = 0;       // number of attributes of every launch
   int64_t overlap_from_ = 0;           // smallest number of CTAs of a launch that may overlap
-  int64_t most_programs_ = INT64_MAX;  // limit of grid.x; if dynamic persistent, what fits at once
+  int64_t most_programs_ = INT64_MAX;  // limit of grid.x; if dynamic persistent, clusters at once
 };
 
 }  // namespace ligerdsl::runtime

@@ -12,9 +12,10 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr int32_t kOldestDriver = 12000;  // first with cuLaunchKernelEx, clusters and PTX 8.0
+constexpr int32_t kOldestDriver = 12000;  // first with PTX 8.0 and cuTensorMapEncodeTiled
 
-// fork_generation() of the process in which cuInit succeeded, and its threads that may call cuInit.
+// `live_since` is fork_generation() of the process in which cuInit succeeded. `opening` counts the
+// threads inside Driver::open, which may call cuInit.
 constexpr uint64_t kNever = UINT64_MAX;
 std::atomic<uint64_t> live_since{kNever};
 UseCount opening;

@@ -70,8 +70,8 @@ int32_t ptx_version_of_driver(int32_t driver_version);
 
 Status status_of_result(cuda::Result result);
 
-// Returns true in a child that was forked after its parent had initialised a driver. Every CUDA
-// call fails in such a child.
+// Returns true in a child that was forked after its parent had begun to initialise a driver. Every
+// CUDA call fails in such a child.
 bool forked_after_init();
 void refuse_after_fork();  // throws FORKED_PROCESS in such a child
 
@@ -79,7 +79,7 @@ void refuse_after_fork();  // throws FORKED_PROCESS in such a child
 class PrimaryContext {
  public:
   PrimaryContext(std::shared_ptr<const Driver> driver, int32_t ordinal);
-  ~PrimaryContext();  // does nothing after the driver's shutdown
+  ~PrimaryContext();  // releases the context, except in a forked child
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
 

@@ -42,7 +42,7 @@ struct DeviceDescription {
   DeviceKind kind = DeviceKind::cpu;
   int32_t ordinal = 0;
   std::string name;  // "NVIDIA H200", or the CPU's model name
-  std::string arch;  // "sm_90a"; empty for the CPU until the compiler library is loaded
+  std::string arch;  // "sm_90a"; empty for the CPU
   int64_t memory_bytes = 0;
   int32_t multiprocessors = 0;  // GPU
   int32_t threads = 0;          // CPU
@@ -106,7 +106,7 @@ class Device {
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize_all() = 0;
   // Returns true while `stream` is being captured into a graph. For the legacy stream (null),
-  // returns true while any stream of this context is being captured.
+  // returns true while any blocking stream of this context is being captured.
   virtual bool capturing(Stream stream) = 0;
 
   virtual Event create_event() = 0;

@@ -62,7 +62,7 @@ class OwnStream {
 };
 
 // Returns the bytes to overwrite before a sample: LIGERDSL_COLD_MEGABYTES, or twice the last-level
-// cache (of a GPU: the L2), but 64 to 512 MiB.
+// cache (of a GPU: the L2), but at least 64 and at most 512 MiB.
 size_t flush_bytes(const Device& device) {
   if (const int64_t megabytes = options().cold_megabytes; megabytes > 0)
     return static_cast<size_t>(megabytes) << 20;

@@ -14,7 +14,7 @@ struct MeasureOptions {
   int32_t min_samples = 11;
   int32_t max_samples = 201;
   double budget_ms = 300;  // after min_samples, sampling stops when the samples sum to this
-                           // time, or when ten times this wall time has passed
+                           // time, or when the wall time exceeds ten times the budget
   bool cold = true;        // overwrite more than the L2 (GPU) or the last-level cache (CPU) before
                            // every sample
 };
@@ -33,8 +33,8 @@ Measurement measure(Device& device, const Work& work, const MeasureOptions& opti
 std::vector<Measurement> measure_alternately(Device& device, const std::vector<Work>& works,
                                              const MeasureOptions& options = {});
 
-// Returns a function that copies `bytes` bytes between two buffers that it owns. On a CPU all
-// threads copy. copy_gbps counts the bytes read and the bytes written.
+// Returns a function that copies `bytes` bytes between two buffers that it owns. On a CPU, all
+// threads copy if there are 4 MiB or more. copy_gbps counts the bytes read and the bytes written.
 Work copy_work(Device& device, int64_t bytes);
 inline double copy_gbps(int64_t bytes, const Measurement& time) {
   return 2.0 * static_cast<double>(bytes) / (time.median_ms * 1e6);

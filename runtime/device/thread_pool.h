@@ -4,8 +4,8 @@
 // and the caller claim from an atomic counter. A chunk may run on another thread in each run, so a
 // job's result must not depend on the thread. Kernels therefore store to disjoint memory and reduce
 // in an order that the grid determines. Several threads may start jobs at once, and a job may start
-// jobs. run() allocates no memory: the job is on the caller's stack, and reserve_arenas() allocates
-// the arenas.
+// jobs. The job is on the caller's stack, and reserve_arenas() allocates the arenas. run()
+// therefore allocates no memory, unless a nested job finds no free arena.
 //
 // Worker threads do not survive fork(). In a forked child a pool runs on the calling thread alone,
 // and its first call allocates an arena.

@@ -62,7 +62,7 @@ struct Options {
   std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
-  bool ignored = false;               // the process is setuid: no variable was read
+  bool ignored = false;               // the process is setuid or setgid: no variable was read
 };
 
 // Returns the options. The first call reads the environment. The object is never destroyed.

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
            "; set TMPDIR (default: /tmp) to a writable folder");
 }
 
-// Returns the absolute path of $TMPDIR or /tmp. A program could take a relative path for an option.
+// Returns the absolute path of $TMPDIR or /tmp. A relative path that begins with "-" could be taken
+// for an option.
 std::string parent() {
   const std::string& wanted = options().tmpdir;
   std::error_code error;

@@ -69,9 +69,9 @@ std::string describe_cblas(const std::string& path = "");
 inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
 
 // Returns cuBLASLt. Operands a and b both have type f32, f16 or bf16; c has their type or f32. An
-// empty `path` means LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. The first matmul of a
-// kind and size asks cuBLASLt for a kernel, which allocates host memory. After prepare() or a first
-// matmul, nothing is allocated.
+// empty `path` means LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. prepare() or the first
+// matmul of a kind and size requests a kernel from cuBLASLt, which allocates host memory. Later
+// matmuls allocate nothing while their kernel is among the last 64 that were chosen.
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context,
                                          const std::string& path = "");
 

@@ -11,8 +11,8 @@
 namespace ligerdsl::runtime {
 
 // Returns remarks for spilled registers, serialised wgmma, and fewer CTAs per SM than
-// min_ctas_per_sm (0: no minimum). The last remark is omitted if the compiler has already made it.
-// These remarks have no source line.
+// min_ctas_per_sm (0: no minimum). The last remark is omitted if the compiler has already reported
+// fewer CTAs. These remarks have no source line.
 std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
                                               const KernelResources& resources,
                                               int min_ctas_per_sm);

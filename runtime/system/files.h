@@ -29,8 +29,8 @@ class File {
 };
 
 // Blocks SIGPIPE and SIGXFSZ in this thread while the object exists. A write to a pipe without a
-// reader, or beyond the file size limit, then fails with EPIPE or EFBIG. Without it, the signal
-// would end the host.
+// reader, or beyond the file size limit, then fails with EPIPE or EFBIG. Otherwise the signal would
+// end the host.
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld();

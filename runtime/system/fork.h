@@ -59,7 +59,7 @@ class UseCount {
   // Returns the value to pass to leave().
   uint32_t enter();
   void leave(uint32_t entered);
-  // Waits until no thread is inside. The caller must prevent that threads enter. One thread at a
+  // Waits until no thread is inside. The caller must prevent threads from entering. One thread at a
   // time may wait.
   void wait_until_left();
   // Returns true if threads were inside when this process was forked, and none has entered since.

@@ -226,7 +226,7 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
 }
 
 // A capture forbids the choice of cuBLASLt algorithms. The query of the workspace size has already
-// made it.
+// chosen them.
 class CaptureLinear : public Capture {
  protected:
   static constexpr int64_t kRows = 30, kCols = 8, kClasses = 520;

@@ -60,7 +60,7 @@ struct Host {
   }
 };
 
-// A folder that the cache refuses, so that creating a context logs a message.
+// A new temporary folder. The cache refuses it if a test sets its mode to 0777.
 class Folder {
  public:
   Folder() {
@@ -270,8 +270,8 @@ TEST(Config, ValidateReadsFp8) {
   }
 }
 
-// Returns a kernel that promises a row index below dim(0) and a width divisible by 4. Sets their
-// lines.
+// Returns a kernel that promises a row index below dim(0) and a width divisible by 4. Stores the
+// source lines of both promises.
 std::string promising_program(int* assume_line, int* divisible_line) {
   KernelBuilder k("promising");
   const View out = k.view("out", f32, {dyn, dyn});

@@ -75,8 +75,8 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
                  {"`n`", "-2147483648 to 2147483647, the range of i32, got 1099511627776"});
 }
 
-// Doubles x, then overwrites it through pointers that a loop carries. The load must not move after
-// the stores, and the compiler must not treat it as a load of read-only memory.
+// Loads x, overwrites x through pointers that a loop carries, and stores twice the loaded values.
+// The load must not move after the stores to x, and must not be a load of read-only memory.
 TEST_F(Execute, StoresThroughCarriedPointers) {
   KernelBuilder k("carried");
   Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);

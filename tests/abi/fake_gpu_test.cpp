@@ -286,8 +286,8 @@ struct RowsOnDevice {
   Tensor tensor;
 };
 
-// A call with aligned arguments uses the aligned kernels, whatever its number of rows. A call with
-// rows that are not aligned to 16 bytes uses the generic ones.
+// A call with aligned arguments uses the aligned kernels, whatever its row count. A call with rows
+// that are not aligned to 16 bytes uses the generic kernels.
 TEST_F(FakeGpu, AnyRowCountUsesAlignedKernels) {
   const Context context = Context::cuda();
   const OnDevice weight(context, LIGERDSL_BF16, {64}), d_weight(context, LIGERDSL_BF16, {64});

@@ -171,7 +171,7 @@ class TableCall {
   static int32_t code_of(DType type) {
     return dtype_info(type).dlpack | static_cast<int32_t>(size_of(type)) * 8 << 8 | 1 << 16;
   }
-  // Returns f32 or i64 if allowed, else another allowed type.
+  // Returns f32 or i64 if allowed, else f8e4m3.
   static DType usual(uint32_t dtypes) {
     for (const DType type : {DType::f32, DType::i64})
       if (dtypes & lib::bit(type)) return type;

@@ -132,7 +132,7 @@ TEST_F(Texts, LowTemperaturesAreRefused) {
   }
 }
 
-// n_groups comes from mean or rstd. If both are omitted, the error asks for one of them.
+// n_groups comes from mean or rstd. If both are omitted, the error requests one of them.
 TEST_F(Texts, GroupNormNamesItsGroups) {
   float values[48] = {};
   const auto tensor = [&](std::vector<int64_t>& shape) {

@@ -292,7 +292,7 @@ def files_and_json():
     code, output, text = run(["bench", "vector_add", "N=1000", "--budget-ms", "5", "--copy-bytes",
                               "1000000", "--json", "-"])
     expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
-    # the only buffer is `out` (1,000 f32 numbers): there is no workspace
+    # beyond the inputs, the only buffer is `out` (1,000 f32 numbers): there is no workspace
     expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)
     code, output, _ = run(["bench", "swiglu_forward", "N=10", "F=100", "--budget-ms", "5",
                            "--copy-bytes", "1000000", "--plot", str(folder / "bench.svg"), "--json",

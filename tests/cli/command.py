@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 
-# Flushing a large last-level cache before each sample would take most of the tests' time. They
-# check that measuring works, so a flush of 8 MB is enough.
+# Flushing a large last-level cache before each sample would take most of the tests' time. The tests
+# only check that measuring works, so a flush of 8 MB is enough.
 SMALL_FLUSH = {"LIGERDSL_COLD_MEGABYTES": "8"}
 
 failures = 0
@@ -40,7 +40,8 @@ class Command:
     def run(self, *arguments, stdin="", before=(), **environment):
         """Returns exit code, stdout and stderr.
 
-        A variable that is None is unset; `before` is a command that runs the command.
+        A variable that is None is unset. `before` holds the words of a program that starts the
+        command.
         """
         variables = {name: value for name, value in (self.environment | environment).items()
                      if value is not None}

@@ -1,5 +1,5 @@
-"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: the command with kernels
-loaded with --load."""
+"""loaded_test.py COMMAND KERNELS.so SHADOWING.so CLASHING.so FAKE_CUDA.so FOLDER: the command with
+kernels loaded with --load."""
 
 import pathlib
 import shutil

@@ -107,7 +107,7 @@ def npy_header(data, draw):
 
 
 def originals(ligerdsl, folder):
-    """Writes a valid file of each kind."""
+    """Returns the bytes of a valid file of each kind, by kind."""
     def ran(*arguments):
         code, out, errors = ligerdsl.run(*arguments)
         expect(code == 0, f"{arguments}: exit {code}: {out}{errors}")

@@ -51,7 +51,8 @@ def trial(operation, config, fate="ok", ratio=1.0, samples=5, elapsed=0.0, reaso
 
 
 def search(operation, count, random_numbers, gain=0.88):
-    """Returns the trials of one search: its configurations, then the best one again."""
+    """Returns the trials of one search, which end with the heuristic and the best one again, and
+    the best configuration."""
     seen, trials = {text(HEURISTIC)}, []
     while len(trials) < count:
         config = {name: random_numbers.choice(values) for name, values in CHOICES.items()}
@@ -116,7 +117,8 @@ def write_store(path, trials):
 
 
 def look(browser, page, **how):
-    """Returns the visible content after a check that nothing else was loaded or logged."""
+    """Opens the page and checks that nothing else was loaded or logged. Returns the load time in
+    ms."""
     begin = len(browser.events)
     load_ms = browser.open(page, **how)
     events = browser.events[begin:]

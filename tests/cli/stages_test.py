@@ -115,8 +115,7 @@ def a_failed_compile_is_dumped_as_far_as_it_came():
 
 
 def distorted_times_are_not_kept():
-    """Times measured with an edited stage are not stored, and the stage is not verified as the
-    build's own."""
+    """`tune` and `table import` refuse to run if a variable distorts times. They write nothing."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
     for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "edited files replace stages"),

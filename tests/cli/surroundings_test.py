@@ -92,7 +92,7 @@ def no_stderr():
 
 
 def colored(arguments, terminal, **environment):
-    """Returns true if the table's title contains an escape sequence."""
+    """Returns true if the output contains an escape sequence."""
     cleared = {name: environment.get(name, "") for name in ("NO_COLOR", "TERM")}
     if not terminal:
         return b"\x1b[" in run(arguments, env=cleared)[1]

@@ -1,6 +1,7 @@
 // Kernels for tune_test.py:
 // - `faulty`: configurations that are right, give wrong results (always, or in the second run
 //   only), write out of bounds, never end, or crash
+// - `steps`: a change of the last bit of a product can change the result by 1
 // - `sums`: one choice changes the order of a sum; `plain` has no choices
 // - `lazy`: another choice is many times faster than the default
 //

@@ -78,8 +78,8 @@ def is_listed(key, numbers, known, places):
 
 
 def checked(command, calls):
-    """Returns ({(kernel, variant, rule): [(numbers, call)]}, {(kernel, variant, rule): kernels that
-    the rule applies to}, kernels, calls)."""
+    """Returns ({(kernel, variant, rule): [(numbers, call)]}, {(kernel, variant, rule): number of
+    kernels that the rule applies to}, number of kernels, number of calls)."""
     result = subprocess.run(command, input="\n".join(calls) + "\n", text=True, capture_output=True,
                             check=False)
     if result.returncode:

@@ -4,9 +4,9 @@ Usage: predicted_continuity.py SOURCES PREDICTED_TIMES [--pairs N] [--seed N] [-
 
 Draws shapes at random, changes one size of each by a small step, and compares the predicted times
 (kernels/core/predict.h) of both calls on an H200. No kernel is compiled. The rules are those of
-bench/continuity.py: unit times differ by a factor of at most 1.25, or 1.10 if both sizes are
-multiples of 8. Calls under 10 us are left out, because launches take most of their time. All sizes
-except numbers of batches and heads must be multiples of 8 for the second limit.
+bench/continuity.py: unit times differ by a factor of at most 1.25, or 1.10 if all sizes of both
+calls, except numbers of batches and heads, are multiples of 8. Calls under 10 us are left out,
+because launches take most of their time.
 
 known.txt lists the share of the pairs that break the rules. The test fails if a share grows. It
 also fails if a share shrinks and the list still has the old one. Only a run with the default seed

@@ -91,8 +91,8 @@ TEST(Library, SumProductsOverAllAndAlongAnAxis) {
             (Floats{5, 45}));
 }
 
-// If it were computed in bf16, a sum of 4,096 ones would stop at 256. In f16, the sum of 2,048
-// numbers 64 would overflow before the division by 2,048.
+// In bf16, a sum of 4,096 ones would stop at 256. In f16, a sum of 2,048 elements of value 64 would
+// overflow before the division by 2,048.
 TEST(Library, SumsOf16BitTypesAccumulateInF32) {
   const Floats ones(4096, 1.0f), large(2048, 64.0f);
   const interpreter::Options as_a_device{.round_every_op =

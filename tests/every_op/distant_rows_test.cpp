@@ -167,7 +167,7 @@ class LargeTable : public testing::Test {
     return table.data() + static_cast<size_t>(row * kCols) * sizeof(float);
   }
   // Runs the operation on the indices, the table and `values`, which has one row per index. The
-  // table is the second tensor, or with `table_last` the third. Returns the rows.
+  // table is the second tensor, or with `table_last` the third. Returns `values` after the call.
   std::vector<float> run(const char* op, const Memory& table, std::vector<float> values,
                          bool table_last) {
     const Memory indices(context_, indices_.size() * sizeof(int64_t)),

@@ -1,6 +1,6 @@
 // Fills and compares tensors of more than 2^32 elements, without host memory of this size.
 //
-// A large tensor consists of copies of rows of a small one. It has three regions: rows before
+// A large tensor consists of copies of rows of a small one. It has up to three regions: rows before
 // element 2^31, rows up to element 2^32, and the rest. Each region repeats other rows, so an index
 // that loses its upper bits reads other values. The driver copies the rows to addresses that the
 // host computes in 64 bits. A kernel compares the results for both tensors, in launches of 2^30

@@ -92,7 +92,7 @@ class LargeRun {
   std::unique_ptr<cli::OpInstance> small_;
   std::set<std::string> by_row_;  // names of the tensors with one row per input row
   std::vector<Place> places_;
-  std::map<std::string, std::vector<std::vector<double>>> sums_;  // key: tensor and region
+  std::map<std::string, std::vector<std::vector<double>>> sums_;  // by tensor, then by region
 };
 
 }  // namespace ligerdsl::test

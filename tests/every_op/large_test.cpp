@@ -116,7 +116,7 @@ TEST(LargeCases, RegionsAreWholePeriods) {
   EXPECT_EQ(regions.small_row(55), 20);
 }
 
-// If a sum lacks a region or confuses two regions, it must exceed its gate.
+// If a sum lacks a region or confuses two regions, its error must exceed the gate.
 TEST(LargeCases, WrongSumsAreFound) {
   LargeCase wrong{.which = {"rms_norm_backward", {"H=64", "d_weight_dtype=f32"}}};
   wrong.combine["d_weight"] = [](size_t, const std::vector<double>& of_region,

@@ -1,11 +1,11 @@
-// Text of a kernel's code or remarks without its locations in the sources.
+// Text of a kernel's code or remarks without source locations.
 #pragma once
 
 #include <string>
 
 namespace ligerdsl::test {
 
-// Removes comments, debug-information lines and labels used only by these from PTX or x86 assembly.
+// Removes comments, debug information and its labels from PTX or x86 assembly.
 std::string without_locations(const std::string& code, bool ptx);
 
 // Shortens locations in a remark to "kernels/softmax/softmax.cpp", without the source folder and

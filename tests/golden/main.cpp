@@ -2,9 +2,10 @@
 // kernels, or the compiler's remarks on them, with each FILE.
 //
 // The first line of a FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other
-// line describes a kernel: the case, its number among the kernels of the case, resources, and a
-// digest of its code. If the first line ends with "remarks", each other line is an operation and a
-// remark on one of its kernels. Files of the same target share the compiled kernels.
+// line describes a kernel: the case, its number among the kernels of the case, its resources on a
+// GPU, and a digest of its code. If the first line ends with "remarks", each other line is an
+// operation and a remark on one of its kernels. Files of the same target share the compiled
+// kernels.
 //
 // Exit code 1: a line differs. Exit code 77: this compiler has another LLVM, whose code may differ.
 // --update rewrites each FILE; with operations, the lines of other operations stay.
@@ -53,8 +54,8 @@ Case retyped(Case which, const std::string& type) {
   return which;
 }
 
-// Returns every operation with its options, the cases of the command's benchmark sets, and the
-// cases of the speed goals in all types.
+// Returns every operation with its options, the cases of all sets of `ligerdsl bench`, and the
+// cases of the sets `standard` and `paper` in all types.
 std::vector<Case> all_cases(bool gpu) {
   std::vector<Case> found = cases(64);
   for (const std::string& set : cli::bench_set_names()) {
@@ -87,7 +88,7 @@ class Golden {
     return out;
   }
 
-  // Returns the remarks on the case's kernels for aligned arguments.
+  // Returns the remarks on the fastest variant of each of the case's kernels.
   std::vector<std::string> remarks(const Case& which) {
     std::vector<std::string> out;
     const std::vector<cli::RecordedKernel> all = record(which);

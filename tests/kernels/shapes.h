@@ -55,14 +55,14 @@ void expect_aligned(const Work& work) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// Rows whose length is not a multiple of a 16-byte vector.
+// Rows whose length is not a multiple of a 16-byte vector, except 4100 elements of f32.
 struct RaggedRows {
   DType type;
   int64_t rows, width;
   int64_t gap = 0;                          // poisoned elements after each row
   int64_t shift = 0, shift_of_results = 0;  // elements from an aligned address to the first row
 };
-// Calls check(RaggedRows) for contiguous rows, for rows with a gap, and for rows at odd addresses.
+// Calls check(RaggedRows) for contiguous rows, rows with a gap, and rows at unaligned addresses.
 template <class Check>
 void for_ragged_rows(const Check& check) {
   for (int64_t width : affordable({1031, 2047, 4097, 4100, 8979, 20483}, 3)) {
@@ -100,8 +100,8 @@ void for_rows_shared_by_ctas(const Check& check) {
   }
 }
 
-// Calls check(type, rows, width) with numbers of rows that are not a multiple of a vector of
-// statistics, and with more rows than one program has. Each row is a multiple of the vector size.
+// Calls check(type, rows, width) with row counts that are not a multiple of a vector of statistics,
+// and with more rows than one program has. Each row is a multiple of the vector size.
 template <class Check>
 void for_any_number_of_rows(const Check& check) {
   for (auto [rows, width] :

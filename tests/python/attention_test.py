@@ -148,7 +148,7 @@ def test_repeats_bit_for_bit():
 
 
 def test_sinks_of_queries_without_visible_keys():
-    """Such queries give 0 and the sink. A gradient of lse reaches the sink alone."""
+    """Their output is 0 and their lse is the sink. A gradient of lse reaches only the sink."""
     q, k, v = heads(1, 5, 2, 8), heads(1, 3, 1, 8), heads(1, 3, 1, 8)
     sinks = torch.tensor([1.5, -torch.inf], requires_grad=True)
     o, lse = lt.attention(q, k, v, causal=True, sinks=sinks, return_lse=True)

@@ -59,7 +59,7 @@ def test_missing_file_and_file_without_kernels():
         ligerdsl.load(ligerdsl.library.PATH)
 
 
-# C source of a shared object with a kernel table. The tests replace TABLE and FUNCTIONS.
+# C source of a shared object with a kernel table. The tests replace TABLE and ENTRY.
 SOURCE = """
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Every function with autograd, and its reference of torch operators in float64."""
+"""Functions with autograd, and their references of torch operators in float64."""
 
 import math
 
@@ -103,7 +103,7 @@ def entropies(z):
 
 
 def rows_of(z, l, reduction):
-    """Returns the losses of rows and their entropies; ignored rows have entropy 0."""
+    """Returns the (reduced) loss and the entropies of rows; ignored rows have entropy 0."""
     loss = F.cross_entropy(z.flatten(0, 1), l.flatten(), reduction=reduction)
     return ((loss.view(l.shape) if reduction == "none" else loss),
             entropies(z).masked_fill(l == -100, 0))

@@ -17,6 +17,6 @@ def same_numbers():
 
 
 def pytest_collection_finish(session):
-    """Imported modules live to the end, so collections of garbage leave out their objects."""
+    """Imported modules live to the end, so garbage collections skip their objects."""
     gc.collect()
     gc.freeze()

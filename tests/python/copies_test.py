@@ -177,7 +177,7 @@ def test_copies_are_counted_by_operation():
 
 
 def test_a_copied_input_gets_its_gradient():
-    """Covers an input that is a leaf and one with a history."""
+    """The copied input is a transposed view of a leaf, and the leaf gets the gradient."""
     w, base = torch.randn(8), torch.randn(8, 4, requires_grad=True)
     lt.rms_norm(base.T, w).square().sum().backward()
     expected, = torch.autograd.grad(

@@ -352,7 +352,7 @@ def test_head_returns_its_gradients_once(counts):
 
 @pytest.mark.parametrize("its_own", [False, True])
 def test_a_heads_backward_reports_labels(its_own, own_ways):
-    """The forward pass did not check labels. On a GPU it returns before it knows them."""
+    """The forward pass does not check labels. On a GPU, it returns before they are read."""
     if its_own:
         own_ways()
     x, w = of_widths((2, 8), (10, 8))

@@ -136,7 +136,7 @@ def flags_are_distinguished():
 
 def functions_of_liger():
     """Liger's functions on DTensors: norms gather, gates stay sharded, and both accept a DTensor
-    and a tensor."""
+    together with a plain tensor."""
     if (importlib.util.find_spec("triton") is None
         or importlib.util.find_spec("liger_kernel") is None):
         return

@@ -69,7 +69,7 @@ def test_without_gradients(name):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case[2]()) > 1])
 def test_each_gradient_alone(name):
-    """A frozen input gets no gradient, and the other gradients stay the same."""
+    """If all other inputs are frozen, the gradient of an input stays the same."""
     ours = CASES[name][0]
     wanted, others = inputs_of(name)
     _, expected, upstream = run(ours, wanted, others)
@@ -382,7 +382,7 @@ def test_entropy_of_the_fused_head():
     torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
     calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
     out.loss.backward()
-    # the gradients were computed in the forward pass, so backward calls no kernel
+    # the gradients were computed in the forward pass, so backward does not call this operation
     assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls
     with torch.no_grad():
         torch.testing.assert_close(

@@ -313,7 +313,7 @@ def test_classes_are_patched_in_part():
         assert "fused_linear_cross_entropy" not in report.patched and report.patched["rope"] == 1
         torch.testing.assert_close(model(**data).loss, expected.loss, rtol=1e-5, atol=1e-5)
         ligerdsl.hf.unpatch(model)
-        other = model_of("llama", hidden_act="relu").train()  # no kernel has this activation
+        other = model_of("llama", hidden_act="relu").train()  # no gated kernel has relu
         before = ligerdsl.calls("swiglu_forward")
         assert torch.isfinite(other(**data).loss) and ligerdsl.calls("swiglu_forward") == before
     finally:

@@ -216,7 +216,7 @@ def adapter(model):
 
 @pytest.mark.parametrize("change, expected", [(hook_within, 2), (hook_of_a_part, 2), (adapter, 2)])
 def test_other_parts_of_a_layer_are_respected(change, expected):
-    """The layer runs under torch's checkpointing."""
+    """The changed layer runs under torch's checkpointing."""
     model = model_of()
     change(model)
     check(model, batch(), expected)
@@ -319,7 +319,7 @@ def are_contiguous(*weights):
 
 
 def products_of_both(model, data):
-    """Returns the number of calls in the forward pass, which equals that in the backward pass."""
+    """Returns the number of gated matmuls in the forward pass, which equals that in backward."""
     calls = lambda: (ligerdsl.calls("gated_matmul_nt"), ligerdsl.calls("gated_matmul_nt_backward"))
     before = calls()
     gradients(model, data)

@@ -1,4 +1,4 @@
-"""The package without torch: NumPy arrays, errors, authors' kernels."""
+"""The package without torch: NumPy arrays, DLPack, errors, any object as an argument, fork."""
 
 import ctypes
 import json
@@ -166,7 +166,7 @@ def test_any_object_is_refused_or_accepted():
 
 
 class Exported:
-    """An array of another library with only __dlpack__."""
+    """An array of another library that has only DLPack's two methods."""
 
     def __init__(self, array, device=(1, 0)):
         self.array, self.device = array, device

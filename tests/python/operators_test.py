@@ -100,7 +100,7 @@ def random_tensor(op, tensor):
 
 
 def by_hand():
-    """Returns calls of operators that no function with autograd uses, with options."""
+    """Returns calls with options that the functions in CASES do not pass, by operator."""
     ops, x, labels = torch.ops.ligerdsl, torch.randn(4, 6), torch.tensor([0, 5, -100, 2])
     partials = ops.vocab_parallel_cross_entropy_partials(x, labels)
     product = lambda a, b, c=(4, 5): ((torch.randn(a), torch.randn(b), torch.randn(5), torch.randn(

@@ -27,7 +27,8 @@ def spawn(work, *arguments):
 
 
 def begin(rank, port, *modules):
-    """Makes this process's device the default, and moves tensors of `modules` to it."""
+    """Joins the process group. With GPUs, makes this process's GPU the default device and moves
+    tensors of `modules` to it."""
     torch.set_num_threads(1)  # the processes share the CPU's cores
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     if KIND == "cuda":

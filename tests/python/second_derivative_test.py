@@ -215,7 +215,7 @@ def compiled(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_derivative_by_upstream_gradient_raises_or_is_right(name):
-    """torch.compile makes the backward here. The next test covers derivatives by inputs."""
+    """torch.compile makes the backward pass here. It omits derivatives by inputs (next test)."""
     inputs, others = make(name)
     doubles = make(name, torch.float64)[1]
     needed = range(len(inputs))

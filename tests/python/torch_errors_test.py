@@ -265,7 +265,7 @@ def test_threads():
 
 
 def test_threads_compile_one_plan():
-    """Eight threads ask for a width that no plan has yet."""
+    """Eight threads call with a width that has no plan yet."""
     a = x(4, 517)
     results = [None] * 8
     threads = [threading.Thread(target=lambda i=i: results.__setitem__(i, lt.rms_norm(a)))

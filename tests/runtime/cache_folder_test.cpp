@@ -99,7 +99,7 @@ TEST(CacheFolder, TrimKeepsForeignFiles) {
   test::write_file(path + name_of("other content"), "LGDSLKR");      // shorter than a header
   test::write_file(path + name_of("text"), std::string(5000, 't'));  // our name, other content
   test::write_file(path + name_of("renamed"), whole);                // entry under another's name
-  test::write_file(path + name_of("own", ".cubin"), whole);          // likewise
+  test::write_file(path + name_of("own", ".cubin"), whole);          // entry with another suffix
   fs::create_symlink(outside.path() + "/precious", path + name_of("link"));
   fs::create_symlink(outside.path() + "/" + name_of("own"), path + name_of("link to an entry"));
   fs::create_symlink(outside.path(), path + name_of("link to a folder"));

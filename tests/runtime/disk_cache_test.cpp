@@ -113,7 +113,7 @@ TEST(DiskCache, LinksFoldersAndPipesInPlaceOfAnEntryAreMisses) {
   cache.write(kKey, ".art", "payload");  // a folder has the entry's name: a warning, no error
   EXPECT_FALSE(cache.read(kKey, ".art"));
   EXPECT_EQ(warnings.lines.size(), 1u);
-  EXPECT_EQ(cache.usage().entries, 1);  // and no temporary file
+  EXPECT_EQ(cache.usage().entries, 1);  // no temporary file remains
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
 }
 

@@ -3,7 +3,7 @@
 // - "error ...": a faulty program; "internal": a compiler bug; "fatal ...": an LLVM fatal error
 // - "slow ...": compiles in 50 ms; "gate FILE": writes FILE.begun, waits until FILE exists,
 //   compiles
-// - "persistent ...": a kernel that asks for the number of programs
+// - "persistent ...": a kernel that reads the number of programs
 // - "next_program ...": a kernel that takes its programs from a counter
 // - "mapped ...": a kernel that reads its second argument, a 2-D view, through a tensor map
 // - ".version ...": PTX, returned unchanged
@@ -61,7 +61,7 @@ int overflow(int depth) {
   return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
 }
 
-// Ends the process, or never returns, if the program asks for it. Otherwise returns false.
+// Ends the process, or never returns, if the program's text requests it. Otherwise returns false.
 bool ends_badly(const std::string& text) {
   if (text.starts_with("crash")) {
     fprintf(stderr, "Stack dump: the fake compiler\n");

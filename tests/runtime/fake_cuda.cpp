@@ -1,5 +1,5 @@
-// A fake CUDA driver on host memory. It records calls and fails on request. Work runs at once when
-// it is enqueued, or when the graph is launched into which its stream was captured.
+// A fake CUDA driver on host memory. It records calls and fails on request. Work runs when it is
+// enqueued. If its stream is being captured, it runs when the graph is launched.
 #include "fake_cuda.h"
 
 #include <algorithm>
@@ -100,8 +100,8 @@ Result drop_object(void* object) {
   return success;
 }
 
-// Returns true if a capture is active and this thread's capture mode is not relaxed. Calls that are
-// not permitted then must fail.
+// Returns true if a capture is active and this thread's capture mode is not relaxed. Calls that a
+// capture forbids must then fail.
 bool breaks_capture() {
   std::lock_guard lock(state().mutex);
   return (state().capturing || !state().captures.empty()) &&

@@ -227,7 +227,7 @@ TEST(SingleFlight, WaitForALockEndsAtTheTimeLimit) {
   EXPECT_TRUE(lock.waited());
 }
 
-// Once the entry is stored, all waiters must continue at the same time.
+// Once the entry is stored, a waiter must continue without the lock.
 TEST(SingleFlight, StoredEntryEndsTheWait) {
   TempFolder folder;
   const DiskCache disk(folder.path(), CacheMode::read_write);

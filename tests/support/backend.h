@@ -1,7 +1,7 @@
 // The target on which a test body runs its operations: the reference interpreter, the CPU, a GPU,
 // or an emulated GPU. Test programs accept
 // --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80
-// (main.cpp). A test body does not ask for the backend's name, only for its budget.
+// (main.cpp). Test bodies adapt to the backend's budget and machine; only a few read its name.
 #pragma once
 
 #include <memory>
@@ -42,11 +42,11 @@ class Backend {
   virtual int64_t budget() const = 0;
   // Factor by which errors of long f32 additions may exceed those of compiled code.
   virtual double summation_slack() const { return 1; }
-  // Sets the number of CPU threads. Only CPU backends have an effect.
+  // Sets the number of CPU threads of the backend `cpu`. Other backends ignore it.
   virtual void set_threads(int) {}
-  // Returns the names of programs launched since the last call with a variant other than the
-  // aligned one (kernels/core/argument_facts.h). Backends that cannot observe the variant return
-  // none.
+  // Returns the names of programs launched since the last call of this function with a variant
+  // other than `aligned` and `contiguous` (kernels/core/argument_facts.h). Backends that cannot
+  // observe the variant return none.
   virtual std::vector<std::string> took_generic() { return {}; }
 
   // Runs all launches of the operation in order. Each run gets new scratch buffers filled with

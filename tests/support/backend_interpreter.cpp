@@ -1,5 +1,5 @@
-// Runs operations on the reference interpreter, which rounds every op to f32. This tests the
-// formulas and the numerics of kernels without the compiler.
+// Runs operations on the reference interpreter, which rounds the result of every op to its data
+// type. This tests the formulas and the numerics of kernels without the compiler.
 #include "interpreter/interpreter.h"
 #include "tests/support/backend.h"
 
@@ -41,7 +41,8 @@ class InterpreterBackend : public Backend {
   bool gpu_;
 };
 
-// The backends use the tile shapes of a CPU and of a GPU, which tests both kinds of launch rules.
+// The two backends use the tile shapes of a CPU and of a GPU, so that both kinds of launch rules
+// are tested.
 const BackendEntry cpu_shapes("interpreter", [] {
   return BackendChoice{std::make_unique<InterpreterBackend>(/*gpu=*/false), ""};
 });

@@ -1,7 +1,7 @@
-// Compiles each launch for a GPU, and runs its PTX on the emulator of ptx/. As in the library's
-// launcher, the arguments decide which variant of the kernel runs. With ptx-cluster2 and
-// ptx-cluster4, a launch that asks for no cluster gets clusters of 2 or 4 CTAs. ptx-sm80 compiles
-// for sm_80, the supported GPU with the fewest instructions.
+// Compiles each launched kernel for a GPU, and runs its PTX on the emulator of ptx/. As in the
+// library's launcher, the arguments decide which variant of the kernel runs. With ptx-cluster2 and
+// ptx-cluster4, launches without clusters get clusters of 2 or 4 CTAs. ptx-sm80 compiles for sm_80,
+// the supported GPU with the fewest instructions.
 
 #include <dlfcn.h>
 
@@ -23,7 +23,7 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kAtATime = 2;               // grid of a dynamic persistent kernel, in CTAs
+constexpr int64_t kAtATime = 2;               // programs in a dynamic persistent grid
 constexpr int64_t kSharedBytes = 227 * 1024;  // limit per CTA on sm_90
 
 struct Compiled {

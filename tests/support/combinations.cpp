@@ -7,7 +7,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A pair of indices: list, index in it, other list, index in it.
+// A pair of choices: a list and an index in it, then another list and an index in that list.
 using Pair = std::tuple<size_t, size_t, size_t, size_t>;
 
 std::vector<Pair> pairs_of(const std::vector<size_t>& combination) {

@@ -1,5 +1,6 @@
-// Combinations of settings that a test tries. All of them are many: by default, a test tries some
-// that together contain every pair of settings. With LIGERDSL_TEST_COMBINATIONS=all it tries all.
+// Combinations of settings that a test tries. All combinations would take too long: by default, a
+// test tries a subset that contains every pair of settings. With LIGERDSL_TEST_COMBINATIONS=all it
+// tries all of them.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +13,18 @@
 
 namespace ligerdsl::test {
 
-// Whether LIGERDSL_TEST_COMBINATIONS is "all".
+// Returns true if LIGERDSL_TEST_COMBINATIONS is "all".
 bool all_combinations();
 
 // Returns combinations of one index from each list, given the lists' sizes. Every pair of indices
-// from two lists is in a combination.
+// from two lists is in at least one combination.
 std::vector<std::vector<size_t>> pairwise_combinations(const std::vector<size_t>& sizes);
 
 // Returns all combinations of one index from each list.
 std::vector<std::vector<size_t>> every_combination(const std::vector<size_t>& sizes);
 
-// Returns combinations of one value from each list: for the loops of a test over three or more
-// settings.
+// Returns combinations of one value from each list, for a test that loops over three or more
+// settings. These are all combinations, or a subset with every pair of values.
 template <class... T>
 std::vector<std::tuple<T...>> combinations(const std::vector<T>&... lists) {
   const std::vector<size_t> sizes{lists.size()...};
@@ -36,9 +37,9 @@ std::vector<std::tuple<T...>> combinations(const std::vector<T>&... lists) {
   return out;
 }
 
-// Returns each value, such as a width, with one of the types. The order of the types changes after
-// each round, so that another setting may also go round with the values. With all combinations,
-// returns each value with each type.
+// Returns each value, such as a width, with one of the types. After each cycle through the types,
+// the assignment shifts by one. A second setting that also cycles with the values is therefore
+// combined with different types. With all combinations, returns each value with each type.
 template <class T>
 std::vector<std::pair<T, DType>> values_and_types(const std::vector<T>& values,
                                                   const std::vector<DType>& types) {

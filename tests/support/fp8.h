@@ -1,5 +1,5 @@
-// The fp8 formats of the OCP specification. Decoding uses its formula. Encoding searches all codes
-// for the nearest number.
+// The fp8 formats of the OCP specification. Decoding uses the specification's formula. Encoding
+// searches the codes for the nearest number.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ inline double from_fp8(const Fp8& format, uint8_t code) {
 }
 
 // Rounds like cvt.rn.satfinite of PTX: to the nearest number, ties to the even code. Numbers beyond
-// the range become the largest one.
+// the range become the largest finite number with the same sign.
 inline uint8_t to_fp8(const Fp8& format, double value) {
   if (std::isnan(value)) return 0x7f;
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;

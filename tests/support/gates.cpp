@@ -64,7 +64,7 @@ bool same_kind(double a, double r) {
     norm += expected[i] * expected[i];
   }
   const double error = std::sqrt(difference) / (norm > 0 ? std::sqrt(norm) : 1.0);
-  if (error <= limit) return ::testing::AssertionSuccess();  // fails for NaN
+  if (error <= limit) return ::testing::AssertionSuccess();  // false for NaN
   return ::testing::AssertionFailure() << "normwise error " << error << ", the gate is " << limit;
 }
 

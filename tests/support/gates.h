@@ -1,5 +1,6 @@
 // Error gates for results a and references r. The elementwise gate is |a - r| <= atol * max|r| +
-// rtol * |r|, where NaN and infinities must agree. The normwise gate limits |a - r|_2 / |r|_2.
+// rtol * |r| + floor, where NaN and infinities must agree. The normwise gate limits |a - r|_2 /
+// |r|_2.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@ namespace ligerdsl::test {
 
 struct Gate {
   double rtol = 0, atol = 0;
-  double floor = 0;  // always permitted: half the spacing of f16's subnormal numbers (f16 results)
+  double floor = 0;  // for f16 results: half the spacing of f16's subnormal numbers
 };
 
 inline constexpr double kHalfSubnormalF16 = 0x1.001p-25;

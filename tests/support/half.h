@@ -1,4 +1,4 @@
-// Conversions of bf16 and f16 to and from bits, rounding to nearest even.
+// Conversions between float and the bits of bf16 and f16, rounding to nearest even.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,7 @@ inline uint16_t to_f16(float value) {
   return sign | static_cast<uint16_t>(((quantum + 24) << 10) + static_cast<int>(steps));
 }
 
-// Returns the double that `type` stores for `value`. Numbers are rounded to f32 first, as in
-// kernels.
+// Returns `value` rounded to `type`: bf16, f16 or f32. It is rounded to f32 first, as in kernels.
 inline double rounded(double value, DType type) {
   const float f = static_cast<float>(value);
   if (type == bf16) return from_bf16(to_bf16(f));

@@ -1,9 +1,9 @@
 include_guard()
 # ligerdsl_kernel_test(name [SHARDS n] sources...) adds a program with these tests, and a CTest
 # entry for each available backend (option --backend). SHARDS divides a backend's tests among n
-# entries, because they take minutes on one processor. The entries have the label `kernels` and are
-# among the first to start. Backends that repeat the tests of another one run only with
-# LIGERDSL_NIGHTLY_TESTS.
+# entries, because they take minutes on one processor. But cuda always has one entry, and so has cpu
+# by default, with every sixth test. The entries have the label `kernels` and are among the first to
+# start. Backends that repeat the tests of another one run only with LIGERDSL_NIGHTLY_TESTS.
 function(ligerdsl_kernel_test name)
   if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # without the compiler only the interpreter runs kernels, which dsl_tests covers
     return()

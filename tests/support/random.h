@@ -1,4 +1,5 @@
-// Reproducible random data: the same numbers on every machine and with every standard library.
+// Reproducible random data, without the distributions of the standard library, which differ between
+// implementations.
 #pragma once
 
 #include <cmath>

@@ -10,7 +10,8 @@
 namespace ligerdsl::test {
 
 // Returns the expected outputs by name.
-// - `numbers`: sizes by letter, and fields and scalar arguments by name; missing ones are 0.
+// - `numbers`: sizes by letter, and fields and scalar arguments by name. All sizes are needed;
+//   missing fields and arguments have the reference's defaults.
 // - `tensors`: inputs by name; an empty optional tensor counts as not passed.
 // - `wanted`: names of the optional outputs to compute.
 std::map<std::string, reference::Values> expected_of(

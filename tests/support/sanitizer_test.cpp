@@ -1,5 +1,5 @@
-// Tests that faults fail a test: a child process contains one fault of each kind, and must end with
-// the sanitizer's report.
+// Tests that the sanitizers detect faults. Each test commits one fault in a child process, which
+// must end with the sanitizer's report.
 #include <gtest/gtest.h>
 
 #include <climits>

@@ -15,7 +15,7 @@ std::vector<std::string> shell(const std::string& script) {
   return {"/bin/sh", "-c", script};
 }
 
-// Asks `questions` questions concurrently and returns the process id of each answer.
+// Sends `questions` questions concurrently. Returns the process id of each answer.
 std::multiset<int> askers(WorkerPool& pool, int questions) {
   std::vector<std::future<WorkerProcess::Answer>> asked;
   for (int i = 0; i < questions; ++i)
@@ -37,7 +37,7 @@ TEST(WorkerPool, ProcessesServeAnyThread) {
 }
 
 // tune-worker sets the same parent-death signal as setpriv here. The signal is sent when the thread
-// that started the process ends, so a thread that asks must not start it.
+// that started the process ends, so a thread that sends a question must not start it.
 TEST(WorkerPool, ProcessOutlivesTheThreadThatAskedFirst) {
   std::vector<std::string> arguments = {"setpriv", "--pdeathsig", "KILL"};
   for (const std::string& one : shell("while read line; do echo $$; done"))

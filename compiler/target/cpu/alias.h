@@ -11,8 +11,8 @@ class AliasFacts {
  public:
   explicit AliasFacts(mlir::func::FuncOp function) : function(function) {}
 
-  /// Returns the kernel argument that a view, pointer or tile of pointers is based on, or -1 if it
-  /// may be one of several.
+  /// Returns the number of the kernel argument that a view, pointer or tile of pointers is based
+  /// on, or -1 if that is not known.
   int rootOf(mlir::Value pointer) const;
   /// Returns the pointer or view operand of an op that reads or writes memory.
   static mlir::Value addressOf(mlir::Operation* access);

@@ -21,7 +21,7 @@ class Backend {
   Backend(const std::string& cpu, const std::string& features);
   ~Backend();
 
-  /// Returns true if the CPU has one of LLVM's features, for example "f16c".
+  /// Returns true if the CPU has the feature with this LLVM name, for example "f16c".
   bool has(const char* feature) const;
   /// Sets the CPU attributes of the module's functions and simplifies their code. The code is
   /// already vectorised, so no vectoriser, unroller or inliner runs.

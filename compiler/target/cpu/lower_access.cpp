@@ -55,8 +55,9 @@ void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
 }
 
-// Computes the addresses and extents of a partition access. Tile dimension k begins at element
-// indices[k] * sizes[k] of the view, and extents[k] of its elements are inside the view.
+// Computes the addresses and extents of a partition access. Along dimension k of the view, the tile
+// begins at element indices[k] * sizes[k], and its extent is the number of its elements inside the
+// view. A dimension with sizes[k] = 0 is squeezed to element indices[k] and has no extent.
 TileAccess TileLowering::prepare(Operation* op) {
   auto load = dyn_cast<tile::LoadTileOp>(op);
   auto storeOp = dyn_cast<tile::StoreTileOp>(op);
@@ -189,7 +190,7 @@ Address TileLowering::address(Value origin, Type element, const Coords& coords,
 }
 
 // Returns the base and step of a tile of integers or pointers if its value in lane i is base +
-// i * step. Additions of 32-bit offsets are assumed not to wrap.
+// i * step. Arithmetic on 32-bit offsets is assumed not to wrap.
 std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coords& coords) {
   if (llvm::any_of(coords, [](const Coord& c) { return c.scattered; })) return {};
   if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType()))

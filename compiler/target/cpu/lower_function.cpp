@@ -119,8 +119,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  // Non-temporal stores need a fence. The fence waits for other stores too, so it runs only if one
-  // of their views is large.
+  // Non-temporal stores need a fence. The fence waits for other stores too, so it runs only if a
+  // view with non-temporal stores is large.
   if (!streamed.empty()) {
     b.setInsertionPoint(end);
     Value any = streamed.front();
@@ -133,8 +133,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   return failure(broken);
 }
 
-// Stores to views larger than this bypass the caches. Cached stores would evict all other data from
-// the last-level cache, and be evicted themselves before they are read.
+// Stores to views larger than this may bypass the caches (maySkipCaches). Cached stores would evict
+// all other data from the last-level cache, and be evicted themselves before they are read.
 static constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 
 void TileLowering::readArguments(Value slots) {

@@ -3,8 +3,10 @@
 //   for the dimensions except the lane dimension:
 //     full = number of lane-dimension elements inside all views, rounded down to whole steps;
 //            0 if another index is outside a view
-//     for j in [0, full) by copies * W:   `copies` unguarded bodies; copies = 1 without reductions
-//     for j in [full, n) by W:            one guarded body
+//     even = n, rounded down to whole steps
+//     for j in [0, full) by copies * W:    `copies` unguarded bodies; copies = 1 without reductions
+//     for j in [full, even) by copies * W: `copies` guarded bodies
+//     for j in [even, n) by W:             one guarded body
 //     combine the reductions' registers in a fixed order
 //
 // Groups that do little but store (`storesLines`) differ in two ways:

@@ -138,7 +138,8 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
 
 //===-- Prints ----------------------------------------------------------------===//
 
-// Emits one call of `ligerdsl_cpu_print` per scalar and per element of a tile.
+// Emits one call of `ligerdsl_cpu_print` per scalar and per element of a tile, or one call if the
+// op has no values.
 void TileLowering::lowerPrint(tile::PrintOp op) {
   Nest scalarNest;
   if (!nest) nest = &scalarNest;

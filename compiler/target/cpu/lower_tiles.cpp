@@ -224,7 +224,8 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
 
 // Matches runs of result dimensions with source dimensions of the same total size. Each run has
 // its own linear index. For example, a reshape of 8 x 12 to 8 x 3 x 4 has the runs 8 and 3 x 4.
-// Contiguous lanes stay contiguous if the run's last source dimension is a multiple of W.
+// Lanes along a run's last result dimension stay contiguous if its last source dimension is a
+// multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(op.getSource().getType()).getShape();

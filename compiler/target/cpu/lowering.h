@@ -16,7 +16,8 @@ namespace ligerdsl::compiler::cpu {
 /// of indices.
 struct Coord {
   mlir::Value base;  // i64, or vector<W x i64> if `scattered`; null means 0
-  // W if lane i has index base + i, with base a multiple of W; 0 if all lanes have `base`.
+  // W if lane i has index base + i; 0 if all lanes have `base`. The base is a multiple of W, except
+  // in loops that begin at a cache line (storesLines).
   int64_t lanes = 0;
   bool scattered = false;
   int depth = 0;  // depth of the innermost loop that the index depends on; 0 if none
@@ -46,7 +47,7 @@ struct Nest {
   mlir::Value second;  // set if pairedDim >= 0
   // Per dimension: depth of its loop, 1 for the outermost loop; 0 without a loop.
   llvm::SmallVector<int> depths;
-  // Outermost first. Code for depth d goes before loops[d].
+  // The loops, outermost first. Code for depth d goes before loops[d].
   llvm::SmallVector<mlir::Operation*> loops;
   int inner = 0;          // depth of the innermost body
   bool streams = false;   // stores bypass the caches
@@ -65,7 +66,7 @@ struct Nest {
 struct TileAccess {
   mlir::Value view, origin;  // pointers to the first element of the view and of the tile
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
-  // Elements inside the view per tile dimension; null means all.
+  // Number of elements inside the view, per tile dimension; null means all.
   llvm::SmallVector<mlir::Value> extents;
   mlir::Value inside;       // for scalar accesses: true if the element exists; null means true
   mlir::Value ahead;        // elements from this tile to the next iteration's; null if unknown
@@ -168,7 +169,7 @@ class TileLowering {
   Evaluated evaluateGather(tile::LoadOp op, const Coords& coords);
   Evaluated evaluateTileGather(tile::GatherOp op, Coords coords);
   Evaluated evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords);
-  bool isInterleaved(tile::ReshapeOp op);  // lower_interleaved.cpp
+  bool isInterleaved(tile::ReshapeOp op);  // this and the next two: lower_interleaved.cpp
   int timesInterleaved(const Group& group);
   std::optional<Evaluated> evaluateInterleaved(tile::ReshapeOp op, const Coords& coords);
   Coords sourceCoords(mlir::Operation* op, const Coords& coords);
@@ -209,7 +210,7 @@ class TileLowering {
                                             llvm::ArrayRef<Coords> places, bool inBounds,
                                             mlir::Operation* anchor);
 
-  // lower_ordered.cpp: ops with a nest of their own.
+  // lower_ordered.cpp: ops with a nest of their own; longDims and openNest: lower_groups.cpp.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);

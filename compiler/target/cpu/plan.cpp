@@ -6,8 +6,8 @@
 // tile is copied to a buffer at the load.
 //
 // Rule 2 (loop-carried tiles). A carried tile has one buffer. The yielded value is written to it
-// directly if its evaluation reads no other carried buffer, and this one only at the index being
-// written. Otherwise the value is first written to a temporary buffer.
+// directly if its evaluation reads no other carried buffer, and reads this one only at the index
+// being written. Otherwise the value is first written to a temporary buffer.
 //
 // Both rules depend on which sinks share a loop, and that depends on which tiles are materialised,
 // that is, written to a buffer. The constructor therefore alternates between schedule() and
@@ -46,7 +46,8 @@ int64_t storageBytes(Type element) {
   return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
 }
 
-// Returns true if it is cheaper to keep the result of `op` than to compute it in a second loop.
+// Returns true if it is cheaper to keep the result of `op` in a buffer than to compute it in a
+// second loop.
 static bool isExpensive(Operation* op) {
   if (isa<math::MathDialect>(op->getDialect()))
     return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
@@ -100,8 +101,8 @@ void Plan::giveBuffer(Value tile, Region* home) {
   buffers[tile] = &buffer;
 }
 
-// The tiles of the two regions of an scf.while have separate buffers. If the first region passes a
-// tile on unchanged, both regions use one buffer, and no copy is needed.
+// The tiles of the two regions of an scf.while have separate buffers, unless the first region
+// passes a tile on unchanged. Both regions then use one buffer, and no copy is needed.
 void Plan::carryThroughWhile(scf::WhileOp loop) {
   auto condition = loop.getConditionOp();
   for (auto [i, argument] : llvm::enumerate(loop.getBeforeArguments()))
@@ -132,7 +133,8 @@ void Plan::assignStructuralBuffers() {
       carryThroughWhile(loop);
     }
   });
-  // These ops read operands at other indices than the one being computed, so they need buffers.
+  // These ops read operands at other indices than the one being computed, so these operands need
+  // buffers.
   function.walk([&](Operation* op) {
     const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1
                              : isa<tile::DotOp>(op)                      ? 2

@@ -69,7 +69,7 @@ mlir::RankedTensorType tileType(mlir::Value value);
 
 bool isLoop(mlir::Operation* op);
 
-/// Fails with an error at the first op that has tiles and memory effects but no SinkKind.
+/// Fails with an error at the first op that accesses memory but has no SinkKind.
 mlir::LogicalResult verifySinks(mlir::func::FuncOp function);
 
 /// Returns the bytes of an element in memory: 1 for i1, 8 for pointers.

@@ -1,5 +1,5 @@
 // Rule 3 (no allocation at run time): gives every buffer a static offset in the arena. Buffers that
-// live at different times share bytes.
+// live at different times may share bytes.
 #include "compiler/target/cpu/plan.h"
 
 using namespace mlir;

@@ -67,7 +67,7 @@ void shareLoops(func::FuncOp function) {
     op->replaceAllUsesWith(scalar);
     op->erase();
     // The final reduction needs the loop's result and would end the loop's group. It moves to its
-    // first user, so that other reductions of the same shape can join the group before.
+    // first user, so that other reductions of the same shape can still join the group.
     if (Operation* user = firstUser(scalar)) scalar->moveBefore(user);
   }
 }

@@ -8,9 +8,9 @@
 //
 //   scf.if %c { store (reduce %a) } else { store (reduce %b) }
 //
-// 1. If the result has one user, and it is elementwise, a change of shape, a reduction or a store,
-//    the user moves into both branches. The `if` first moves down to the user. This repeats until a
-//    reduction or a store has moved.
+// 1. If the result has one user, and this user is elementwise, a change of shape, a reduction or a
+//    store, the user moves into both branches. The `if` first moves down to the user. This repeats
+//    until a reduction or a store has moved.
 // 2. Elementwise ops, changes of shape, splats and ranges before the `if` move into the branches if
 //    nothing else uses them.
 //

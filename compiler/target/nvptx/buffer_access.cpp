@@ -11,7 +11,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the type of the tile that a buffer holds: the whole tile or this CTA's part.
+// Returns the type of the part of a tile that is in a buffer: the whole tile or this CTA's part.
 RankedTensorType partInBuffer(tgpu::MemDescType buffer, RankedTensorType tile, bool isSegment) {
   return isSegment || buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
 }

@@ -47,7 +47,7 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// Copies the elements [first, end) of a tile, those inside the view, to a slot, in one thread.
+// Copies the elements of a tile that are inside the view, [first, end), to a slot, in one thread.
 class SlotCopy {
  public:
   SlotCopy(ThreadLowering& t, tgpu::RingFillOp op, Value source, Value target, Value barrier)

@@ -5,8 +5,8 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR. Fails if the back end
-/// cannot select a remaining math op, or does not support an op's float type.
+/// Checks the arith and math ops of per-thread code before they become LLVM IR. Fails if the back
+/// end cannot select a remaining math op, or does not support an op's float type.
 mlir::LogicalResult verifyLegality(mlir::ModuleOp module);
 
 }  // namespace ligerdsl::compiler::nvptx

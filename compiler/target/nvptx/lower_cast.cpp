@@ -1,5 +1,5 @@
-// Float conversions and tgpu.opaque. 16-bit floats are widened and narrowed two at a time, as one
-// register.
+// Float conversions and tgpu.opaque. Elements are narrowed to 16-bit floats, or widened from bf16,
+// two at a time, as one register.
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/pairs.h"
 
@@ -56,7 +56,7 @@ bool multipliesPairs(ThreadLowering& t, Type element) {
 
 // Returns each element's 16-bit operands if the op is round(a * b) in f32, with a and b widened
 // from the result's type. Their f32 product is exact, so a 16-bit multiplication gives the same
-// result.
+// result. Only the last bit of a subnormal bf16 product may differ, because f32 rounds it too.
 std::optional<SmallVector<std::pair<Value, Value>>> narrowOperands(ThreadLowering& t,
                                                                    arith::TruncFOp op,
                                                                    Type element) {

@@ -54,7 +54,7 @@ void yield(ThreadLowering& t, Operation* terminator) {
 }
 
 // Disables LLVM's unrolling of a loop whose author gave an unroll count. The pass tile-unroll-loops
-// has unrolled it already.
+// has already unrolled it, or emitted a remark.
 void annotateUnroll(scf::ForOp from, scf::ForOp to) {
   if (!from->hasAttr(tile::kUnrollAttr)) return;
   MLIRContext* context = from.getContext();

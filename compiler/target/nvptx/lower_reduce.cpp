@@ -177,7 +177,8 @@ class LineScan {
                    reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }
   Tuple fromLastLane(const Tuple& value) {
-    // For each lane bit of the axis, the lane farther from the end copies its partner's value.
+    // For each lane bit of the axis, the lane that is earlier in scan order copies its partner's
+    // value.
     Tuple result = value;
     for (int bit = 0; bit < laneBits; ++bit) {
       int64_t mask = int64_t(1) << (firstBit + bit);

@@ -94,7 +94,8 @@ class SlotCopies {
 
   // Returns a predicate that is true if the tiles of all parts are inside their views. Returns null
   // if they are proved to be inside, or if a branch would not pay. A branch pays in rings that all
-  // threads read (RingFill::async): they hold matmul operands, whose tiles are mostly inside.
+  // threads read (RingFill::async): such rings hold matmul operands, whose tiles are mostly inside.
+  // It does not pay in a fill that seldom runs (kSeldomAttr).
   Value areInside() {
     Value all;
     if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr))
@@ -104,7 +105,7 @@ class SlotCopies {
     return all;
   }
 
-  // Emits copies without masks where `inside` holds: masks take more instructions than the copies.
+  // Branches on `inside` to copies without masks: masks take more instructions than the copies.
   LogicalResult startWhere(Value inside) {
     auto branch = scf::IfOp::create(t.b, t.loc, inside, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(t.b);
@@ -237,10 +238,10 @@ void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   }
 }
 
-// Waits until the other CTAs have released the slot before the current slot of the ring. This CTA's
-// threads have synchronised, so the slot is free in this CTA. The filling thread arrives at the
-// mbarriers of the other CTAs, then waits for their arrivals. The phase has the same number, and
-// thus parity, as the current slot's fill. Iteration 0 releases the last slot, which is empty.
+// Waits until the other CTAs have released the ring's slot that precedes the current one. This
+// CTA's threads have synchronised, so the slot is free in this CTA. The filling thread arrives at
+// the mbarriers of the other CTAs, then waits for their arrivals. The phase has the same number,
+// and thus parity, as the current slot's fill. Iteration 0 releases the last slot, which is empty.
 LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   tgpu::RingAwaitOp await;
   for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
@@ -309,7 +310,7 @@ class Limit {
 };
 
 // Replaces the elements before the row, in the chunk at column 0, by zeros (kBeforeLimitAttr). It
-// masks whole 32-bit words.
+// masks 32-bit words, or single elements if the chunk is shorter.
 class ZerosBeforeRow {
  public:
   ZerosBeforeRow(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access)

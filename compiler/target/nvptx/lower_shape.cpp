@@ -1,5 +1,5 @@
-// Lowers ops that create tiles (constants, splats, ranges) and shape ops, which rename registers or
-// shuffle them between lanes.
+// Lowers ops that create tiles (constants, splats, ranges), sizes and strides of views, and shape
+// ops, which rename registers or shuffle them between lanes.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/target/nvptx/shuffle.h"
@@ -45,8 +45,8 @@ LogicalResult lowerMakeRange(ThreadLowering& t, tile::MakeRangeOp op) {
   return success();
 }
 
-// Defines result register r as source register sources[r]. If a vector of the result has the
-// elements of a vector of the source, it is reused.
+// Defines result register r as source register sources[r]. A vector of the source is reused if a
+// vector of the result has the same elements.
 LogicalResult renameRegisters(ThreadLowering& t, Operation* op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   std::optional<SmallVector<int32_t>> sources = shapeOpSources(op);
@@ -65,7 +65,7 @@ LogicalResult lowerRename(ThreadLowering& t, Op op) {
 }
 
 // Renames registers, or shuffles them if a register bit and a lane bit change places. A lane then
-// keeps one of two registers that differ only in this bit, and exchanges the other with its
+// keeps one of two registers that differ only in the register bit, and exchanges the other with its
 // partner.
 LogicalResult lowerConversion(ThreadLowering& t, tgpu::ConvertLayoutOp op) {
   const std::optional<BitSwap> bits = bitSwap(layoutOf(op.getSource()), layoutOf(op.getResult()));

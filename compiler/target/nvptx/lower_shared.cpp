@@ -46,8 +46,8 @@ Value inCta(ThreadLowering& t, Value buffer, Value rank) {
   return NVVM::MapaOp::create(t.b, t.loc, type, buffer, rank);
 }
 
-// If at least num_ctas lanes hold the same values, each lane stores to a different CTA. Otherwise
-// the owner of the values stores to all CTAs.
+// If at least num_ctas lanes hold the same values, each of these lanes stores to a different CTA.
+// Otherwise, or with `owners_only`, the owner of the values stores to all CTAs.
 LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   auto tile = cast<RankedTensorType>(op.getValue().getType());
   SmallVector<Value> elements = t.elements(op.getValue());

@@ -218,10 +218,10 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& ass
 }
 
 // Keeps computations that overlap wgmmas in flight before the wait, for example row maxima and row
-// sums that the loop carries. To ptxas the wait has no operands, so it would move the wait up to
-// the wgmma. But ptxas moves no wait across a branch. This emits a branch that depends on the
-// carried values. The branch is never taken, because no arithmetic returns a NaN with these bits.
-// Its body, a sleep, would be harmless.
+// sums that the loop carries. To ptxas the wait has no operands, so ptxas would move the wait up to
+// the wgmma. But ptxas moves no wait across a branch. This emits a sleep whose predicate depends on
+// the carried values; ptxas implements the predicate by a branch. The sleep would be harmless. It
+// never runs, because no arithmetic returns a NaN with these bits.
 void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
   constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
   Value all;

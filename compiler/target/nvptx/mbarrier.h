@@ -16,19 +16,19 @@ void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64
                    int64_t arrivals = 1);
 
 /// Arrives at this mbarrier in every other CTA of the cluster; called in one thread. The arrival
-/// means that wgmma has read a slot. It publishes no writes, because a release at cluster scope
-/// would wait for all memory operations of the thread.
+/// means that wgmma has read a slot. It publishes no writes to other CTAs, because a release at
+/// cluster scope would wait for all memory operations of the thread.
 void arriveInOthers(ThreadLowering& t, mlir::Value mbarrier);
 /// Synchronises all threads of the cluster.
 void syncCluster(ThreadLowering& t);
 
-/// Arrives at an mbarrier and announces `bytes` bytes of copies, where `predicate` holds. Called in
-/// one thread.
+/// Arrives at an mbarrier and announces `bytes` bytes of copies, where `predicate` holds (null
+/// means true). Exactly one thread must arrive.
 void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes,
                      mlir::Value predicate = {});
 
-/// Waits for the phase of this parity; called in all threads. `order` is the PTX memory-order
-/// suffix, for example ".acquire.cta".
+/// Waits for the phase of this parity, in every thread that executes the code. `order` is the PTX
+/// memory-order suffix, for example ".relaxed.cluster"; "" means ".acquire.cta".
 void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity,
                   llvm::StringRef order);
 

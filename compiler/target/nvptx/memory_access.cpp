@@ -8,7 +8,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// The words of an access: 16 bytes are v4.b32 (or v2.b64), 8 bytes v2.b32, fewer bytes one word.
+// The words of an access: 16 bytes are v4.b32, 8 bytes v2.b32, fewer bytes one word. Elements of 8
+// bytes are b64 words.
 struct AccessWords {
   int count;
   int bytes;

@@ -1,4 +1,4 @@
-// A load, store or reduction by one thread: up to 16 bytes, optionally predicated.
+// A load, store or atomic addition by one thread: up to 16 bytes, optionally predicated.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -21,9 +21,9 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` contiguous elements of global or shared memory. Their size in bytes is a power of
-/// two, at most 16, and divides the address. Where `predicate` is false, the result is `others`,
-/// one scalar per element. A null predicate is true.
+/// Loads `count` contiguous elements of global or shared memory. Their total size in bytes is a
+/// power of two, at most 16, and divides the address. Where `predicate` is false, the result is
+/// `others`, one scalar per element. A null predicate is true.
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer,
                                             mlir::Type element, int64_t count,
                                             mlir::Value predicate,

@@ -84,7 +84,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch,
   return passes.run(module);
 }
 
-// Returns the ops that use shared memory, with their bytes, in program order.
+// Returns the ops that allocate shared memory, with their bytes, in program order.
 SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   SmallVector<std::pair<Operation*, int64_t>> buffers;
   kernel.walk([&](Operation* op) {

@@ -163,8 +163,8 @@ static bool registersAreDisjoint(const LinearLayout& map) {
 }
 
 const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
-  // The key includes the shape: tiles of several shapes may have one layout attribute, which they
-  // repeat a different number of times.
+  // The key includes the shape: tiles of several shapes may have one layout attribute, but
+  // different numbers of copies.
   Attribute key =
       TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
   std::unique_ptr<ThreadLayout>& entry = layouts[key];

@@ -7,7 +7,7 @@
 // same op on each piece.
 //
 // A scalar is one piece, and so is a pointer (as an i64 address). The pieces of a view are its
-// launch slots.
+// pointer, sizes and strides: launch slots, or constants for static sizes and strides.
 //
 // ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm
 // and nvvm ops. LoweringTable maps each op type to the function that lowers it. Each family of ops
@@ -118,7 +118,7 @@ class ThreadLowering {
   /// Returns the address `offset` bytes into the CTA's dynamic shared memory.
   mlir::Value sharedPointer(int64_t offset);
   /// Returns an i32 that is always 0, although neither LLVM nor ptxas can prove it. It is the sign
-  /// bit of a view's size.
+  /// bit of a view's size, or a constant if the kernel has no view.
   mlir::Value opaqueZero();
   /// Returns an opaque zero that LLVM and ptxas cannot prove to be uniform over the lanes.
   mlir::Value opaqueLaneZero();
@@ -144,8 +144,8 @@ class ThreadLowering {
 
  private:
   mlir::LogicalResult createFunction();
-  /// Runs `emit` with the builder at the function's entry, so that every later op can use the
-  /// result.
+  /// Runs `emit` with the builder at the entry of the function, or of the code that withOwnThread
+  /// lowers, so that every later op there can use the result.
   template <typename Emit>
   auto atEntry(Emit emit) {
     mlir::OpBuilder::InsertionGuard guard(b);

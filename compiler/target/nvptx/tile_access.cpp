@@ -275,7 +275,7 @@ int64_t TileAccess::chunkSize() const {
     if (aligned) break;
   }
   // If the size is not a known multiple of the chunk, every load and store needs a branch for the
-  // straddling chunk. For a few elements, single accesses are cheaper.
+  // straddling chunk. For a few elements, smaller chunks that never straddle are cheaper.
   constexpr int64_t kFew = 4;
   const bool few = mover == Mover::access && view.isDynamicDim(last) && layout->registers() <= kFew;
   return few ? std::gcd(n, sizeDivisor(last)) : n;

@@ -100,7 +100,8 @@ class TileAccess {
   /// chunk of its line does.
   mlir::Value straddles(int64_t reg);
   /// Return whether element `i` of the straddling chunk is inside along the last dimension. With a
-  /// static size, straddleKnows answers at compile time; otherwise straddleHas returns a predicate.
+  /// static size and no alignment offset, straddleKnows answers at compile time; otherwise
+  /// straddleHas returns a predicate.
   enum class Inside { no, yes, tested };
   Inside straddleKnows(int64_t i) const;
   mlir::Value straddleHas(int64_t i);
@@ -194,7 +195,7 @@ class TileAccess {
   llvm::SmallVector<int64_t> indexDivisors;
   llvm::SmallVector<size_t> tileAxes;        // view axis of every tile dimension
   llvm::SmallVector<mlir::Value> remaining;  // i32 per view axis; null if no test is needed
-  // `remaining` where it is known at compile time.
+  // Lower bound of size - tile origin per view axis, if known at compile time.
   llvm::SmallVector<std::optional<int64_t>> staticLeft;
   llvm::SmallDenseMap<int, mlir::Value> remainingAtThread;
   mlir::Value threadAddress;  // i64

@@ -53,7 +53,7 @@ class UnalignedArray {
   int64_t group, unit;    // elements
   mlir::Value back;       // elements from the beginning of a unit to the group, i32
   mlir::Value isShifted;  // back != 0
-  mlir::Value first;      // first column of the array, relative to the tile, i32
+  mlir::Value first;      // first column of the array in the tile, i32; -unit in later tiles
   mlir::Value end;        // column after the array's last one, relative to the tile, i32
 };
 

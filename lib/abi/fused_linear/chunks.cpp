@@ -14,7 +14,7 @@ namespace {
 using kernels::ceil_div;
 using kernels::round_up;
 
-constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of all matmuls' tiles
+constexpr int64_t kChunkAlign = 128;  // rows or columns; larger chunks and blocks are a multiple
 constexpr int64_t kRowAlign = 128;    // bytes: alignment of the rows of logits and copies
 constexpr int64_t kBlockRows = 8192;  // rows per vocabulary block, for batches over 16,384 rows
 constexpr int64_t kRowNumbers = 4;    // values per row of exponentials: base, again, factor, smooth
@@ -27,7 +27,7 @@ constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kMostRows = 32768;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes per block of the weight
 constexpr int64_t kWeightShare = 8;                  // a block gets at most 1/8 of the free bytes
-constexpr int64_t kMostBlock = 8192;                 // classes per block of exponentials
+constexpr int64_t kMostBlock = 8192;                 // maximum classes per block of exponentials
 constexpr int64_t kChunkSizes = 16;                  // largest number of chunk sizes to compare
 // Times are in columns of k: 1 is the time in which a wave of tiles adds one column of A times one
 // row of B.
@@ -35,7 +35,7 @@ constexpr int64_t kChunkSizes = 16;                  // largest number of chunk 
 // kLaunchDepth is the time to start and end a matmul. kAddDepth is the time to read and write one
 // byte per element of c.
 constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
-constexpr double kRecomputeCost = 1.1;  // relative time of recomputed flop, in smaller matmuls
+constexpr double kRecomputeCost = 1.1;  // relative time per recomputed flop, in smaller matmuls
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -209,8 +209,8 @@ LinearLayout LinearChunks::by_rows(int64_t rows) const {
                copies_x_of_chunk() ? chunk : 0);
 }
 
-// Returns the vocabulary-blocked layout. A block has the rows of the whole batch if there is room
-// for enough columns, because a single matmul per block needs no accumulator.
+// Returns the vocabulary-blocked layout. A block has the rows of the whole batch, up to 2 *
+// kBlockRows, if there is room for enough columns. A single matmul per block needs no accumulator.
 LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   const int64_t chunk = chunk_by_workspace(rows, true);
   const int64_t size = size_of(o_.product_type);

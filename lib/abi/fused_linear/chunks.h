@@ -63,7 +63,7 @@ struct LinearChunkOptions {
   // has tiles of tile_columns columns and stores tile_numbers 4-byte values per row and tile
   // (kernels/fused_linear/linear_cross_entropy.h).
   int64_t tile_columns = 0, tile_numbers = 0;
-  int64_t smoothing_parts = 0;  // parts of sums over rows for label smoothing; 0: no term
+  int64_t smoothing_parts = 0;  // number of partial sums for label smoothing; 0: no smoothing
   bool whole_weight = false;    // never convert the weight in blocks
   // Exponentials are stored in blocks of columns. There is a single block, or d_weight's memory
   // holds all blocks but the first. The exponentials' matmul has tiles of tile_rows rows, of which
@@ -84,7 +84,8 @@ struct LinearLayout {
   // True if d_weight has an f32 accumulator in the workspace.
   bool add_up_d_weight = false;
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
-  // Statistics of all rows (f32), if the vocabulary may be divided into blocks.
+  // Statistics of all rows (f32); lse and entropy only if the vocabulary may be divided into
+  // blocks.
   size_t lse = 0, label_logit = 0, entropy = 0;
   size_t products = 0;
   size_t logits = 0;  // [chunk, V] of product_type, or f32
@@ -153,8 +154,8 @@ class LinearChunks {
   // exponentials are kept, the last chunk is full and the first one has the remainder.
   static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
 
-  // Number of rows whose d(loss)/dz is recomputed at a time for a block of classes, and its place:
-  // in d_weight's memory, or at `again_logits`.
+  // Number of rows whose d(loss)/dz is recomputed at a time for a block of classes. It is stored in
+  // d_weight's memory if in_d_weight, else at `again_logits`.
   struct Again {
     int64_t rows = 0;
     bool in_d_weight = false;

@@ -28,7 +28,7 @@ class ExponentialMatmuls {
   void select_block(int64_t block, int64_t columns, Views* views) const;
 
   // Computes d_x = f (e w), or d_x += f (e w) with `add`, for the classes of views.chunk.logits and
-  // views.block.weight. If there are blocks, computes it for all of them.
+  // views.block.weight. If there are blocks, computes d_x for all classes.
   void multiply_d_x(const Call& call, const LinearLayout& layout, bool add,
                     const Views& views) const;
   // Computes d_weight = e^T (f x), or d_weight += e^T (f x) with `add`.

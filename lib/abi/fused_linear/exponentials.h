@@ -21,7 +21,7 @@ class HeadExponentials {
   int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }
 
   // Computes a chunk's exponentials, and the results and gradient factor of each row. `first` is
-  // its first row in the batch; the chunk's other views must be set.
+  // the chunk's first row in the batch; the chunk's other views must be set.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first,
            Views* views) const;
   // Computes v.exponentials.scaled_x, the rows of x times their factor, for d_weight. It overwrites

@@ -118,8 +118,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // AUTO chooses the library's own matmuls if one of these holds:
   // - V or H is not a multiple of 8 (own_products_are_faster, need_aligned_copies). These rules
   //   depend on sizes alone, so a call that writes an lse and the call that reads it agree.
-  // - The workspace limit requires that d_weight's memory holds exponentials. Storing logits would
-  //   be slower.
+  // - The workspace limit is below kDefaultLogits, and d_weight's memory may hold exponentials.
+  //   Storing logits would be slower.
   // - Only losses are wanted: the call needs a small fraction of the memory that it needs with
   //   cuBLASLt, at about equal speed.
   //
@@ -169,8 +169,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void make_d_bias();
   void make_conversions();
   // Creates the step that copies x for z^T x, with zeros in ignored rows. Matmuls of exponentials
-  // need no such copy, unless d_weight is computed block by block: they read x times a factor,
-  // which is 0 for ignored rows.
+  // need no such copy: they read x times a factor, which is 0 for ignored rows. If they compute
+  // d_weight block by block, check_ignored_rows() replaces the copy.
   void make_x();
 
   // ---- Chunks of rows (fused_linear_cross_entropy_run.cpp)
@@ -216,7 +216,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // ---- Blocks of the vocabulary (fused_linear_cross_entropy_blocks.cpp)
 
   // Checks on the device whether one of x's first `rows` rows is ignored and not finite. If so,
-  // selects the matmul that skips ignored rows.
+  // selects the matmul that reads ignored rows as zeros.
   void check_ignored_rows(const Call& call, const LinearLayout& layout, int64_t rows,
                           Views v) const;
   void run_blocks_in_place(const Call& call, const LinearLayout& layout, const Views& views) const;

@@ -1,6 +1,6 @@
 // Fused linear Jensen-Shannon divergence. For each chunk of rows, two matmuls compute the student's
-// and the teacher's logits. One kernel replaces the student's logits by their gradient. Two more
-// matmuls compute the gradients of the weight and of x from it.
+// and the teacher's logits. One kernel computes the losses, and the gradient of the student's
+// logits. Two more matmuls compute the gradients of the weight and of x from it.
 //
 //   count the labels, if there are any
 //   for each chunk of rows:
@@ -9,8 +9,8 @@
 //     d_w += d^T x;  d_x = d w
 //   loss = sum of the rows' losses
 //
-// d_weight is computed before d_x, so that d_x may overwrite x. Until then d_x's memory holds the
-// copy of x that d^T x reads (counted_x.h).
+// d_weight is computed before d_x, so that d_x may overwrite x. If there are labels, d_x's memory
+// first holds the copy of x that d^T x reads (counted_x.h).
 //
 // Logits are f32 for every operand dtype, because the divergence is a small difference, and the
 // errors of rounded logits would exceed it. The gradient d is rounded once, to the matmuls' dtype.
@@ -278,7 +278,8 @@ class FusedLinearJsd final : public OpPlan {
                           .d_weight_type = dtype_of(d_.d_weight_dtype)});
   }
 
-  // Makes the copy of x for d^T x, with zeros in ignored rows.
+  // Creates the steps that copy, convert, round or zero tensors. The copy of x for d^T x has zeros
+  // in ignored rows.
   void make_conversions() {
     const bool zeros = d_.d_weight_dtype != 0 && d_.label_dtype != 0;
     const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x),
@@ -409,7 +410,7 @@ class FusedLinearJsd final : public OpPlan {
   Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_,
       round_d_weight_;
   Step zero_d_weight_;
-  std::optional<CountedX> counted_x_;  // set if convert_x_ does not write zeros in ignored rows
+  std::optional<CountedX> counted_x_;  // set if d^T x needs zeros that convert_x_ does not write
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ class HeadGradients {
   HeadGradients(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options,
                 bool reports);
 
-  // Computes the logit of each row's label, unless an earlier step has stored it.
+  // Computes the logit of each row's label if token scaling needs it.
   void find_label_logits(Views* views, const Call& call) const;
   // Writes the gradient of the chunk's logits to v.chunk.logits. `first` is the chunk's first row
   // in the batch, and `first_column` the first class of these logits.

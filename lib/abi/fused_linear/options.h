@@ -22,7 +22,8 @@ DType weight_type(const Desc& d);
 kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse);
 
 // Returns true if the memory of a contiguous d_weight may hold exponentials before d_weight is
-// computed. It may not if the call adds to d_weight, or if d_bias needs whole rows of exponentials.
+// computed. This requires a workspace limit. It is not possible if the call adds to d_weight, or if
+// d_bias needs whole rows of exponentials.
 bool may_use_d_weight(const Desc& d, DType product_type);
 
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,

@@ -17,8 +17,8 @@ using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 struct Views {
   // Tensors of all rows.
   struct Batch {
-    // `weight` is the caller's, or a copy in the matmuls' dtype. If the weight is converted in
-    // blocks, it is the caller's, and block.weight holds a block's copy.
+    // `weight` is the caller's, or a copy in the matmuls' dtype. If the copy is made in blocks,
+    // `weight` is the caller's, and block.weight holds a block's copy.
     BoundTensor labels, weight, bias, class_weight;
     BoundTensor lse, label_logit, entropy, row_loss, row_z_loss, row_accuracy;
     BoundTensor loss, z_loss, accuracy, counts, error;
@@ -43,7 +43,7 @@ struct Views {
   } block;
 
   // `*_wanted` are the caller's tensors. d_x, d_weight and d_bias are the same memory, or f32
-  // accumulators that the last step rounds into it.
+  // accumulators that the last step rounds into `*_wanted`.
   struct Gradients {
     BoundTensor d_x, d_x_wanted, d_weight, d_weight_wanted, d_bias, d_bias_wanted;
     BoundTensor d_bias_row;  // d_bias as one row

@@ -8,7 +8,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Returns views of the rows of both weights.
+// Returns views of the gate's rows and of up's rows of the weight.
 std::vector<OperationPlan::Bindings::Derived> weights_of(int weight, int64_t n_cols,
                                                          int64_t n_inner) {
   return {half_of("gate_weight", "weight", weight, 0, 0, {n_cols, n_inner}),

@@ -1,5 +1,5 @@
-// GroupNorm. The kernels get a group's channels as one row, [batch, group, C / K S], or as
-// [batch, group, channel, position].
+// GroupNorm with K groups of C / K channels of S positions. The kernels get a group's channels as
+// one row, [batch, group, (C / K) S], or as [batch, group, channel, position].
 #include "kernels/norm/group_norm.h"
 
 #include "lib/abi/ops/support.h"

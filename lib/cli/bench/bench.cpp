@@ -108,8 +108,8 @@ int list_cases(const Globals& globals, const AuthorKernels& authors,
   return kOk;
 }
 
-// Reads the earlier run that --vs names. Fails before the first measurement if this run has none of
-// the cases.
+// Reads the earlier run that --vs names. Fails before the first measurement if the earlier run has
+// none of the cases.
 std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequest& request,
                                          const AuthorKernels& authors,
                                          const std::vector<BenchCase>& cases,

@@ -20,7 +20,7 @@ struct Scale {
   int64_t rows;  // rows of every case; 0: the set chooses
 };
 
-// Names of the models, and sizes that are not powers of two, from shapes.json.
+// Names of the models, widths and vocabulary sizes from shapes.json.
 #include "bench_shapes.inc"
 
 // Builds a list of cases, in f32 for a CPU and bf16 for a GPU.

@@ -15,8 +15,8 @@ struct BenchCase {
 
 struct BenchScale {
   bool cpu = false;
-  // Numbers of rows. Every case is measured with each of them, except cases of flat arrays. If
-  // empty, the set chooses: models have 8,192 rows on a GPU and 1,024 on a CPU.
+  // Row counts. Every case is measured with each of them, except cases without a row count, such as
+  // attention. If empty, the set chooses: models have 8,192 rows on a GPU and 1,024 on a CPU.
   std::vector<int64_t> rows = {};
 };
 

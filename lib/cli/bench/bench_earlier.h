@@ -23,7 +23,7 @@ struct Comparison {
 
 class EarlierBench {
  public:
-  // A ratio of medians above this counts as significant, whatever the spread.
+  // A ratio of medians above this, or below its inverse, is significant whatever the spread.
   static constexpr double kNeverNoise = 1.5;
 
   // Throws Failure (kUsage) for an unreadable file, or one not written by `bench --json`.

@@ -110,7 +110,7 @@ LinePlot lines_over_axis(const std::vector<Axis>& axes,
                          const std::vector<std::pair<size_t, double>>& measured) {
   const std::vector<std::string>& over = axes.front().values;
   const std::vector<std::vector<std::string>> others = along({}, {axes.begin() + 1, axes.end()});
-  constexpr double kWide = 4;  // smallest max / min of a logarithmic axis
+  constexpr double kWide = 4;  // smallest last / first value of a logarithmic axis
   const auto number = [](const std::string& text) { return std::stod(text); };
   LinePlot plot{.x_label = axes.front().name,
                 .logarithmic = number(over.front()) > 0 &&

@@ -114,7 +114,7 @@ void print_configs(const Globals& globals, const Json& configs) {
     const std::string from = config["from"];
     const auto say = [](const std::string& line) {
       print_text(printable_line(line) + "\n");
-    };  // from tables
+    };  // the lines contain text from tables
     print_text("\n");
     say(fmt::format("configuration of {}: the {}, because {}", config["kernel"].get<std::string>(),
                     from == "default" ? "kernel's own" : from + "'s",

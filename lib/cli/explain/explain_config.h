@@ -20,8 +20,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Returns the stored configurations. A value that `settings` overrides is replaced by the new
-  // value; `settings` is the KernelConfigs that calls this object.
+  // Returns the stored configurations. A value that `settings` override is replaced by the new
+  // value. `settings` are those of the plan that called changed().
   Json json(const ConfigSettings& settings) const;
 
  private:

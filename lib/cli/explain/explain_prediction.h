@@ -28,8 +28,8 @@ class CallPrediction {
   kernels::Prediction add(const LaunchList::Launch& launch);  // matrix library's matmul
   kernels::Prediction add(const AuthorCall& call, const program::CompileOptions& options);
 
-  // Returns the time of all launches. A flag is set if the time is a lower bound, because a loop's
-  // number of iterations is unknown.
+  // Returns the time of all launches. "iterations_known" is false if the time is a lower bound,
+  // because a loop's number of iterations is unknown.
   Json json() const;
 
  private:

@@ -53,8 +53,8 @@ std::string assemble(const std::string& ptx, const std::string& arch, const std:
   const runtime::TemporaryFolder folder;
   const std::string input = folder.write("kernel.ptx", ptx),
                     output = folder.path() + "/kernel.cubin";
-  // Compiles relocatable code (-c), as the driver's linker does. Without -c, a cubin uses other
-  // registers and has another instruction order.
+  // Except for `cubin`, compiles relocatable code (-c), as the driver's linker does. Without -c,
+  // the code uses other registers and has another instruction order.
   std::vector<std::string> command = {"ptxas", "-v", "-arch=" + arch, input, "-o", output};
   if (stage != "cubin") command.insert(command.begin() + 2, "-c");
   const std::string log = run_tool(command, signals);

@@ -5,8 +5,7 @@
 // - a meta-parameter,
 // - a launch setting, num_warps and others (launch_settings.h),
 // - a view's shape ("y=4096x512") or the name of a view with the same shape ("y=x"), optionally
-// with a colon and an
-//   interval for its values ("labels=4096:0..31999"),
+//   with a colon and an interval for its values ("labels=4096:0..31999"),
 // - a pointer's number of elements ("p=4096"),
 // - a scalar's value.
 #pragma once

@@ -51,7 +51,7 @@ class AuthorInstance {
   void launch(runtime::Stream stream) const;
   std::string read(size_t argument) const;
   // Writes the initial values to all arguments, except that `poisoned` arguments are filled with
-  // NaN.
+  // 0xff bytes, which are NaN in floats.
   void write_initial(const std::vector<bool>& poisoned);
   // Returns the first argument with a changed guard byte, or "".
   std::string broken_guard() const;

@@ -28,8 +28,8 @@ enum class Rounding : uint8_t { none, every_operation };
 std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
                                    interpreter::NanBits nan_bits = interpreter::NanBits::usual);
 
-// Returns true if the program converts floats to integers, so that a float's last bit can change a
-// result by 1.
+// Returns true if the program rounds floats to integers (floor, round, casts) or reads their bits.
+// A float's last bit can then change a result by 1.
 bool jumps(const program::Program& program);
 // Returns true if the program reads the bits of floats. The bits of a NaN depend on the target.
 bool takes_bits(const program::Program& program);
@@ -58,7 +58,7 @@ struct Difference {
   int64_t first = -1;         // index of the first element beyond the gate
   std::string got, expected;  // values of that element
   bool overflow = false;      // true if `got` is an infinity or NaN but `expected` is finite
-  bool by_rounding = false;   // true if it also overflows with the kernel's own roundings
+  bool by_rounding = false;   // true if `expected` also overflows with the kernel's roundings
   std::string gate;           // gate as text
 };
 

@@ -29,7 +29,7 @@ class GivenConfig final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// Stores each kernel for which a plan asks, and changes no value of the heuristic's configuration.
+// Stores each kernel that a plan configures, and changes no value of the heuristic's configuration.
 class KeptQuestions final : public lib::KernelConfigs {
  public:
   using Question = std::shared_ptr<const lib::ConfigQuestion>;

@@ -17,8 +17,8 @@ std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + count - 1);
 }
 
-// Numbers of rows and columns of a table that fit in a window, and a text about the omitted rows
-// and columns.
+// Row and column counts of the part of a table that fits in a window, and a text about the omitted
+// rows and columns.
 struct Cut {
   int64_t rows, columns;
   std::string left_out;

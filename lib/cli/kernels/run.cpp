@@ -19,8 +19,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Runs the interpreter first, because it reports a wrong index with the author's line. On a device
-// a wrong index is undefined behaviour.
+// With --check, runs the interpreter first, because it reports a wrong index with the author's
+// line. On a device a wrong index is undefined behaviour.
 std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKernel& kernel,
                                   const RunRequest& request,
                                   const std::map<std::string, Array>& inputs) {

@@ -105,7 +105,7 @@ class Completer {
   }
 
   // Adds the words of the next positional argument. The last positional argument also accepts all
-  // later words.
+  // later words if it takes several.
   void add_positional() {
     const std::vector<const CLI::Option*> options =
         typed_.command->get_options([](const CLI::Option* each) { return each->get_positional(); });

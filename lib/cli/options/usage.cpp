@@ -57,7 +57,7 @@ std::string unknown_option(const CLI::App& app, const CLI::App* command,
   return fmt::format("unknown option '{}'{}", name, did_you_mean(name, known));
 }
 
-// Runs `parse`. Returns the text of its Failure for a validator, or "" if it accepts the number.
+// Runs `parse`. Returns the text of its Failure for a validator, or "" if it throws none.
 template <class Parse>
 std::string refusal(const Parse& parse) {
   try {

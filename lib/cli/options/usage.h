@@ -18,7 +18,7 @@ std::vector<const CLI::App*> commands_in(const CLI::App& app);
 const CLI::App* command_named(const CLI::App& app, const std::string& name);
 
 // Returns the error text for an unknown command `name` of `app`, with the most similar command.
-// `before` is the path of `app`, such as "ligerdsl cache".
+// `before` is the path of `app` below the root, such as "cache", or "" for the root.
 std::string no_command(const CLI::App& app, const std::string& before, const std::string& name);
 
 // Accepts cpu or cuda:N.

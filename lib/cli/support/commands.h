@@ -18,7 +18,7 @@ struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
   std::string stage;   // one of compile_stages(); empty: ptx for a GPU, asm for a CPU
-  std::string target;  // empty: the target of --device
+  std::string target;  // empty: the target of --device; for a GPU stage with a CPU, sm_90a
   std::string variant = "aligned";
   std::string output;  // a file, or empty for stdout
 };
@@ -123,7 +123,7 @@ std::string default_store();
 
 struct ReportRequest {
   std::vector<std::string> stores;   // empty means the default store
-  std::vector<std::string> kernels;  // kernels or operations; empty means all
+  std::vector<std::string> kernels;  // operations, or kernels loaded with --load; empty: all
   std::string output;                // HTML file
 };
 int report(const Globals& globals, const ReportRequest& request);

@@ -11,10 +11,10 @@
 
 namespace ligerdsl::cli {
 
-// Opens LIGERDSL_COMPILER, or the library installed with the command. Throws Failure.
+// Opens LIGERDSL_COMPILER, or the library installed with the command. Throws runtime::Error.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
-// Returns the device that --device names. Throws Failure (kUsage).
+// Returns the configuration of the device that --device names. Throws Failure (kUsage).
 runtime::DeviceConfig device_config(const std::string& device);
 
 // Opens the compiler. Returns the device configuration that --device and --threads give.
@@ -23,7 +23,8 @@ runtime::DeviceConfig device_config(const Globals& globals);
 // Returns the context options that environment variables set.
 lib::ContextOptions context_options();
 
-// Opens the context of --device. Throws Failure (kNoDevice or kUsage).
+// Opens the context of --device. Throws Failure (kNoDevice or kUsage), or runtime::Error if the
+// compiler cannot be opened.
 lib::ContextRef open_context(const Globals& globals);
 
 // Returns the configuration of a CPU, for plans that never run. Opens the compiler only if tables

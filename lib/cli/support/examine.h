@@ -24,7 +24,7 @@ struct Finding {
 Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look);
 
 // Tests the disk cache: opens or creates it like the library, then writes, reads and removes a file
-// of an entry's size.
+// (CacheFolder::probe).
 Finding examine_cache();
 
 // Checks the program that LIGERDSL_COMPILE=process starts.

@@ -82,8 +82,8 @@ WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds, cons
   return answer;
 }
 
-// If the worker ends, asks a new worker once more, because another process may have ended the first
-// worker.
+// If the worker ends, sends the question once more to a new worker, because another process may
+// have ended the first worker.
 Json TuneDevice::must_answer(const Json& question, const std::string& what, const TimedStop& stop) {
   const double seconds = time_.opening_seconds();
   auto answer = ask(question, seconds, stop);

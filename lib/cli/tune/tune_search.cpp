@@ -81,8 +81,8 @@ class Search {
            trial_seconds(1 + std::min(semifinalists, kFinalists), kFinalSamples);
   }
 
-  // Returns true if the finals need the rest of the budget. The finals get at most half of the
-  // whole budget.
+  // Returns true if the finals need the rest of the task's budget. They get at most half of this
+  // budget.
   bool over() const {
     const double budget = std::max(budget_ / 2, budget_ - finals_seconds());
     how_.time.search_until(tune::Deadline::after(budget - seconds_since(began_)));

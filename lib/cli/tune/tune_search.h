@@ -25,7 +25,7 @@ struct TuneWinner {
   tune::Trial trial;
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
-  double seconds = 0;     // seconds of data, answers, trials and finals
+  double seconds = 0;     // seconds from opening the problems to the end of the finals
   bool cut = false;       // true if the budget ended before the finals did
   bool heuristic = true;  // true if no configuration is a gain over the heuristic
   std::string no_gain;    // why the best other configuration is no gain; empty if none was correct
@@ -41,7 +41,7 @@ struct TuneSearch {
   tune::Store& store;
   std::vector<tune::Trial>& trials;  // trials of this run in order, including known ones
   const std::map<std::string, tune::Trial>&
-      known;  // earlier trials by configuration key, which are not measured again
+      known;  // earlier trials by Trial::key, which are not measured again
   std::function<void(const std::string&)> show;  // shows the progress after every trial
 };
 

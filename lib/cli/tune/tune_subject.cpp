@@ -104,10 +104,10 @@ std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::str
   return with_setting(std::move(settings), rows, count);
 }
 
-// Returns two problems to check, one with few rows and one with more rows. Each problem is a list
-// of alternative settings. If the operation rejects the first number of rows, the next alternative
-// has another divisor of the problem's rows. The setting that is the number of rows differs between
-// operations.
+// Returns two problems to check, one with few rows and one with more rows. Returns one problem for
+// `check_with`, or if the operation has no row count (size N or S). Each problem is a list of
+// alternative settings. If the operation rejects the first row count, the next alternative has
+// another divisor of the problem's row count.
 std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::OpInfo& info,
                                                                     const TuneProblems& problems) {
   if (!problems.check_with.empty()) return {{problems.check_with}};

@@ -33,7 +33,7 @@ struct TuneTask {
 // Returns the tasks. Settings may be lists, H=4096,8192; each combination is a problem. Problems of
 // one kernel with the same options, which may differ for example in rows, form one task. `device`
 // is the worker's description. Running compiles end when the descriptor `stop` becomes readable.
-// Throws Failure (kUsage) for a kernel without a configuration.
+// Throws Failure (kUsage) for a kernel without a schedule to choose.
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request,
                                  const AuthorKernels& authors, const Json& device, int stop);
 

@@ -6,8 +6,8 @@
 //   ligerdsl::KernelLauncher launcher(context, squared_relu_kernel);
 //   launcher({.type = ligerdsl::f32}, {{"y", y}, {"x", x}, {"scale", 0.5f}}, stream);
 //
-// The kernel's launch rule gets the sizes and returns the grid and the options. Needs C++20, and
-// both ligerdsl::ligerdsl and ligerdsl::dsl.
+// The kernel's launch rule gets the sizes and returns the grid and the options. Needs C++20 and the
+// CMake targets ligerdsl::ligerdsl and ligerdsl::dsl.
 #ifndef LIGERDSL_LAUNCH_HPP_
 #define LIGERDSL_LAUNCH_HPP_
 
@@ -99,8 +99,8 @@ Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta,
 // except the grid.
 //
 // A trivially copyable Meta with `visit` is recorded once per distinct value. All fields count,
-// also those that `visit` does not list. It must not point to data that changes. Any other Meta is
-// recorded at every launch.
+// also those that `visit` does not list. The Meta must not point to data that changes. Any other
+// Meta is recorded at every launch.
 template <class Meta>
 class KernelLauncher {
  public:

@@ -6,7 +6,7 @@
  *   plan     created from a desc; holds every kernel that a later call needs; creating it may
  *            compile, load and access the disk
  *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so a CUDA graph can
- *            capture it. Another library runs the matmuls of fused_linear_cross_entropy: see ops.h
+ *            capture it. Another library may run the matmuls of the fused linear losses: see ops.h
  *   call     looks up the plan in the context, fills the shape fields of the desc from the tensors,
  *            and provides the workspace. Its first use of a configuration creates the plan and may
  *            compile. A context keeps its 512 most recently used plans
@@ -115,7 +115,7 @@ LIGERDSL_API const char* ligerdsl_build_info(void);
 /* ---- Tensors: the memory layout of DLPack's DLTensor ----------------------------------------- */
 
 typedef struct ligerdsl_dtype {
-  uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool */
+  uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool, 10 and 12 fp8 */
   uint8_t bits;
   uint16_t lanes; /* 1 */
 } ligerdsl_dtype_t;
@@ -147,7 +147,8 @@ enum {
   LIGERDSL_F16 = 0x00011002,
   LIGERDSL_F32 = 0x00012002,
   LIGERDSL_BF16 = 0x00011004,
-  LIGERDSL_F8E4M3 = 0x0001080a, /* F8E4M3 (without infinities) and F8E5M2: as I8 */
+  LIGERDSL_F8E4M3 = 0x0001080a, /* without infinities; fp8 is for scaled matmuls and for
+                                   views of your own kernels */
   LIGERDSL_F8E5M2 = 0x0001080c
 };
 static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
@@ -157,7 +158,7 @@ static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   t.lanes = LIGERDSL_CAST(uint16_t, (code >> 16) & 0xffff);
   return t;
 }
-/* A contiguous tensor; `shape` must outlive it. */
+/* Returns a contiguous tensor; `shape` must outlive it. */
 static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device_t device,
                                                      int32_t dtype, int32_t ndim, int64_t* shape) {
   ligerdsl_tensor_t t;
@@ -191,8 +192,8 @@ typedef struct CUstream_st* ligerdsl_stream_t; /* NULL = the default stream; ign
 typedef struct ligerdsl_context_config {
   LIGERDSL_STRUCT_HEADER;
   ligerdsl_device_t device;
-  int32_t num_threads; /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process
-                          may use */
+  int32_t num_threads; /* CPU: threads, including the caller; 0 = LIGERDSL_NUM_THREADS, else one
+                          per core that this process may use */
   uint32_t flags;      /* LIGERDSL_CTX_* */
   const char* cache_dir; /* NULL = LIGERDSL_CACHE_DIR and its defaults */
   void* user;            /* first argument of the functions below; any thread may call them */
@@ -213,8 +214,9 @@ typedef struct ligerdsl_context_config {
   const char* table;
   /* Allocator for the workspace of the one-call form: memory of the context's device that one call
    * uses on its stream. The library frees it after it has launched the call's kernels. Reuse freed
-   * memory in stream order only, as caching allocators do. The operation's thread calls these
-   * functions, also during a capture of the stream; captured calls are then allowed.
+   * memory in stream order only, as caching allocators do. The thread that calls the operation also
+   * calls these functions, even while the stream is being captured. A captured call is then allowed
+   * if its plan exists.
    *
    * The argument `align` is a power of two. Return NULL if there is no memory. Set both functions
    * or neither. NULL = memory of the context, which grows and is freed with the context. They must
@@ -227,7 +229,7 @@ enum {
       1, /* as LIGERDSL_DETERMINISTIC=1: reject authors' kernels that add floats atomically */
   LIGERDSL_CTX_NO_JIT =
       2, /* as LIGERDSL_NO_JIT=1: never compile; a kernel that is in no cache is
-            NOT_SUPPORTED, and the error names the arguments of `ligerdsl cache warm` */
+            NOT_SUPPORTED, and a plan's error has its line for `ligerdsl cache warm` */
   LIGERDSL_CTX_VALIDATE =
       4 /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
@@ -239,8 +241,8 @@ enum {
   }
 
 /* Creates a context. A CUDA context retains the device's primary context. The caller's current
- * context is the same before and after every call. Errors: NO_DEVICE, INVALID_DEVICE,
- * DRIVER_TOO_OLD, FORKED_PROCESS. */
+ * context is the same before and after every call. Errors: INVALID_ARGUMENT, NO_DEVICE,
+ * INVALID_DEVICE, DRIVER_TOO_OLD, ARCH_NOT_SUPPORTED, FORKED_PROCESS. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
 ligerdsl_context_create(const ligerdsl_context_config_t* config, ligerdsl_context_t* context);
 /* Destroys a context; NULL is allowed. Waits for calls that use it. Plans and kernels created from
@@ -251,9 +253,9 @@ typedef struct {
   int64_t row; /* first row, group or sequence with a label, index or bounds out of range */
 } ligerdsl_fault_t;
 /* Reports the errors that kernels have detected so far. INVALID_LABEL: a label or an index was out
- * of range. INVALID_BOUNDS: offsets of groups or bounds of sequences were out of range. The message
- * has the operation, the row (group, sequence) and the words "out of bounds". A call reports one
- * operation and clears its report; call again for the next one.
+ * of range. INVALID_BOUNDS: offsets of groups, bounds of sequences or a step were out of range. The
+ * message has the operation, the row (group, sequence) and the words "out of bounds". A call
+ * reports one operation and clears its report; call again for the next one.
  *
  * Does not wait, and is allowed during a capture. Kernels that still run on a GPU may detect more
  * errors. `fault_bytes` is sizeof(ligerdsl_fault_t); a larger struct is zeroed beyond the known
@@ -291,11 +293,11 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerds
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Returns the bytes of workspace that execute needs for this number of rows (ops.h defines the rows
  * of an operation). The result depends only on the plan and the number. More rows never need less,
- * except for fused_linear_cross_entropy, whose chunks differ.
+ * except for the fused linear losses, whose chunks differ.
  *
  * Returns SIZE_MAX for a dead handle, for a descriptor's limit that is too small, or for a number
- * of rows that no call can have. With such rows execute fails with INVALID_SHAPE.
- * ligerdsl_last_error gives the reason. */
+ * of rows that no call can have. Execute then fails with INVALID_ARGUMENT for the limit, or with
+ * INVALID_SHAPE for the rows. ligerdsl_last_error gives the reason. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 /* Returns the bytes of workspace with which execute can also copy tensors whose rows are not
  * aligned, and compiles the kernels that copy them. With fewer bytes, execute reads such rows in

@@ -102,8 +102,9 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(status);
     return std::nullopt;
   }
-  // Throws StatusError if a kernel detected an error: LIGERDSL_INVALID_LABEL for a label or an
-  // index out of range, LIGERDSL_INVALID_BOUNDS for bounds of groups or sequences.
+  // Waits for the stream. Throws StatusError if a kernel detected an error: LIGERDSL_INVALID_LABEL
+  // for a label or an index out of range, LIGERDSL_INVALID_BOUNDS for bounds of groups or sequences
+  // or for a step.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }
   void synchronize(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_stream_sync(get(), stream)); }
   void copy(void* to, const void* from, size_t bytes, ligerdsl_stream_t stream = nullptr) const {
@@ -183,7 +184,8 @@ class Tensor {
 
 class Plan : public Handle<ligerdsl_plan_t, ligerdsl_plan_destroy> {
  public:
-  // Throws StatusError for a number of rows that no call can have.
+  // Throws StatusError if no call can have this number of rows, or if the descriptor's limit is too
+  // small.
   size_t workspace_bytes(int64_t rows) const {
     const size_t bytes = ligerdsl_plan_workspace_bytes_for(get(), rows);
     if (bytes == SIZE_MAX) check(LIGERDSL_INVALID_SHAPE);

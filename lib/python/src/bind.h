@@ -152,8 +152,7 @@ PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n,
 /* ---- direct.c: autograd Functions without a Python frame ------------------------------------- */
 
 /* set_autograd(is_grad_enabled, empty_like, increment_version, float32, count): called when
- * ligerdsl.torch is imported. count(operation, "gradient", tensor) counts a contiguous copy of a
- * gradient. */
+ * ligerdsl.torch is imported. count(operation, tensor) counts a contiguous copy of a gradient. */
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* set_main_grad(bool): if true, gradients are added to main_grad, which only the Functions' own
  * backward does. */
@@ -173,7 +172,7 @@ int bind_add_direct_constants(PyObject* module);
 PyObject* bind_kernel_create(PyObject* self, PyObject* const* args, Py_ssize_t n);
 PyObject* bind_kernel_parameters(PyObject* self,
                                  PyObject* kernel); /* tuples (name, kind, dtype, rank, written) */
-/* kernel_launch(kernel, grid x, y, z, hidden, *arguments): launches the kernel. */
+/* kernel_launch(kernel, grid x, y, z, *arguments): launches the kernel. */
 PyObject* bind_kernel_launch(PyObject* self, PyObject* const* args, Py_ssize_t n);
 PyObject* bind_target(PyObject* self, PyObject* const* args,
                       Py_ssize_t n); /* target(type, id): the struct as bytes */

@@ -1,13 +1,13 @@
-// Tests kernels whose output overwrites their input: results must have the same bits as out of
-// place. A tile keeps its value even if a store overwrites its memory.
+// Tests kernels whose output overwrites their input. Results must have the same bits as with
+// separate outputs. A tile keeps its value even if a store overwrites its memory.
 #include "cpu_kernel.h"
 
 namespace ligerdsl::testing::aliasing_test {
 namespace {
 
-// Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32. Output i may overwrite
-// input pairs[i]. Compares four runs: out of place without and with facts, in place without and
-// with facts.
+// Runs `build` with arguments (outputs..., inputs..., those of `more`). Outputs and inputs are
+// [rows, cols] f32. Output i may overwrite input pairs[i]. Compares four runs: out of place without
+// and with facts, in place without and with facts.
 void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs,
                   std::vector<size_t> pairs, int64_t rows, int64_t cols,
                   const std::function<void(Slots&)>& more, size_t moreArguments,

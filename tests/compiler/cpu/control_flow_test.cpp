@@ -28,8 +28,8 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
         .check(build, {1}, {1e-4, 1e-5}, kBoth);
 }
 
-// Tests unrolled loops and their remainders: many numbers of iterations, constant and unknown
-// steps, and bounds whose difference overflows.
+// Tests unrolled loops and their remainders: many iteration counts, constant and unknown steps, and
+// bounds whose difference overflows.
 TEST(CpuControlFlow, UnrolledLoopsRunEveryIteration) {
   const double low = INT32_MIN, high = INT32_MAX, large = 1 << 30;
   const std::vector<std::array<double, 3>> ranges = {
@@ -156,7 +156,7 @@ TEST(CpuControlFlow, BranchesReturnTiles) {
       .check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
-// Ops on the result of a branch move into the branch, so no tile is stored.
+// Ops on the result of a branch move into the branch, so this result needs no buffer.
 TEST(CpuControlFlow, OpsMoveIntoBranches) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), sums = k.view("sums", f32, {dyn}),
@@ -182,7 +182,7 @@ TEST(CpuControlFlow, OpsMoveIntoBranches) {
   EXPECT_LE(CpuKernel(build, distinct(3)).artifact.arena_bytes, 512);
 }
 
-// A branch that reads memory stays before a later write to it.
+// A branch that reads memory stays before a later write to this memory.
 TEST(CpuControlFlow, BranchReadsStayBeforeAWrite) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -206,7 +206,6 @@ TEST(CpuControlFlow, ProgramIdsHaveThreeAxes) {
   Case().out(i32, {4, 3, 5}).check(build, {5, 3, 4}, {0, 0});
 }
 
-// Loops and branches carry scalars of every type.
 TEST(CpuControlFlow, CarriesScalarsOfEveryType) {
   for (DType type : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
     auto build = [&](KernelBuilder& k) {

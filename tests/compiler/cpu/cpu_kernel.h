@@ -22,7 +22,7 @@ namespace ligerdsl::testing {
 program::Artifact compileProgram(const program::Program& program,
                                  const program::CompileOptions& options);
 
-/// An artifact's entry function, linked into this process for the lifetime of the object.
+/// An artifact's entry function. It is linked into this process while the LoadedKernel lives.
 class LoadedKernel {
  public:
   explicit LoadedKernel(const program::Artifact& artifact);

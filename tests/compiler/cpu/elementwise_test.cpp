@@ -7,7 +7,7 @@ namespace {
 constexpr int64_t kBlock = 64, kCount = 3 * kBlock + 21;
 
 // Returns options for this host without and with aliasing facts, and for the oldest CPU. That CPU
-// has no FMA, F16C, rounding or masked moves.
+// has no FMA, F16C, rounding instructions or masked moves.
 std::vector<program::CompileOptions> targets(size_t arguments) {
   program::CompileOptions oldest = distinct(arguments);
   oldest.arch = "x86-64";

@@ -1,5 +1,5 @@
-// Tests interleaved tiles, and 32-bit words that stay in 64-bit lanes. Results must have the
-// interpreter's bits, and the code must have the expected number of ops.
+// Tests interleaved tiles, and 32-bit words that stay in 64-bit lanes. Results must match the
+// interpreter, and the code must have the expected number of ops.
 #include <regex>
 
 #include "oracle.h"
@@ -17,7 +17,7 @@ int64_t count(const std::string& text, const char* pattern) {
                        std::sregex_iterator());
 }
 
-// A row in blocks of 2 to 512 elements. The last block is ragged.
+// Rows in blocks of 2 to 512 elements. The last block is ragged.
 TEST(CpuInterleave, InterleavesComputedTiles) {
   for (int64_t rows : {1, 3})
     for (int64_t block : {2, 4, 8, 16, 32, 64, 128, 512}) {
@@ -82,7 +82,7 @@ TEST(CpuInterleave, StridedLoadsAreNotSplit) {
 }
 
 // Four contiguous elements use the words of one Philox call: 19 multiplications of 64-bit lanes,
-// one of them in the first round.
+// two per round, but only one in the first round.
 TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i32, {dyn});
@@ -104,8 +104,8 @@ TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
       << loops;  // the keys of the last round
 }
 
-// Truncates i64 to 32-bit words, combines the words and widens them again. Covers masks with upper
-// bits, signs, and other widths.
+// Truncates i64 to 32-bit words, combines the words and widens them again. Covers masks of 24, 32
+// and 33 bits, sign extension, and upper words.
 TEST(CpuInterleave, WordsInWideLanesMatchTheInterpreter) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i64, {6, dyn}), a = k.view("a", i64, {dyn}), b = k.view("b", i64, {dyn});

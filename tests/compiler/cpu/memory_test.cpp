@@ -102,7 +102,7 @@ TEST(CpuMemory, SqueezedIndicesMayBeOutsideTheView) {
     out.partition({squeeze, 16})
         .store({i, 0}, x.partition({squeeze, squeeze, 16}).load({i, i - 1, 0}, {.pad = 9}));
     out.store({i, 20}, x.load({i, 1, 3}, {.pad = 5}));
-    out.store({i + 3, 0}, 1.0f);  // half of these rows are in the view
+    out.store({i + 3, 0}, 1.0f);  // rows 3 to 5 are in the view
   };
   Case()
       .out(f32, {6, 32})
@@ -288,8 +288,8 @@ std::string llvmOf(const std::function<void(KernelBuilder&)>& build,
   return CpuKernel(build, options).artifact.code;
 }
 
-// The view has more than 32 MiB, but only its first rows are backed by memory. The start of the
-// rows decides whether stores are non-temporal; it must not change the results.
+// The view has more than 32 MiB, but only its first rows are backed by memory. Stores are
+// non-temporal if rows begin at cache lines. This must not change the results.
 TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
   for (DType type : {f32, bf16}) {
     auto build = [&](KernelBuilder& k) {

@@ -17,7 +17,7 @@ class Case {
   /// row-major.
   Case& view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims,
              std::vector<int64_t> strides = {});
-  /// Adds a view that the kernel writes, filled with 7.
+  /// Adds a view that the kernel writes, filled with 7 (i1: with 1).
   Case& out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
   Case& pointer(DType dtype, const std::vector<double>& elements);
   Case& scalar(DType dtype, double value);

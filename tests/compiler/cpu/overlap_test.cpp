@@ -1,8 +1,8 @@
 // Tests random orders of loads and stores on views that share memory: a tile keeps the values it
 // had when it was loaded.
 //
-// p and q are one buffer, s is the same buffer shifted by five elements, r is disjoint. Values are
-// small integers, so the interpreter and the CPU target must give the same bits.
+// p and q are one buffer, s is the same buffer shifted by five elements, and r is disjoint. Values
+// are small integers, so the interpreter and the CPU target must give the same bits.
 #include "oracle.h"
 #include "program/print.h"
 
@@ -143,7 +143,7 @@ class Shuffler {
   Scalar loop_;
 };
 
-// Memory of p, q and s (`shared`), and of r.
+// Memory of p, q and s (`shared`), and of r (`separate`).
 struct Memory {
   std::vector<float> shared, separate;
   explicit Memory(unsigned seed) : shared(kRows * kColumns + kShift), separate(kRows * kColumns) {

@@ -51,7 +51,7 @@ void bind(Memory& m, AddView view) {
   view(m.w.data(), f32, 0, static_cast<int64_t>(m.w.size()));
 }
 
-// Rank 2 with padded rows, or rank 1 if `rows` is 0.
+// Dimensions and strides of a view: of rank 2 with padded rows, or of rank 1 if `rows` is 0.
 std::vector<int64_t> dims(int64_t rows, int64_t columns) {
   return rows ? std::vector<int64_t>{rows, columns} : std::vector<int64_t>{columns};
 }

@@ -179,7 +179,7 @@ TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   const std::string loops = compileProgram(program, options).code;
   options.emit = "";
   EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4)
-      << loops;  // e is not stored for another loop
+      << loops;  // e has no buffer
 }
 
 TEST(CpuReduce, ReducesOneTileSeveralTimes) {
@@ -193,8 +193,8 @@ TEST(CpuReduce, ReducesOneTileSeveralTimes) {
         {1e-2, 1e-4});
 }
 
-// All reductions that are added to carried tiles share one loop. Only the quotient, which a store
-// also reads, has a buffer.
+// All reductions that are added to carried tiles share one loop. The quotient is the only input of
+// the reductions with a buffer, because a store also reads it.
 TEST(CpuReduce, CarriedReductionsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});

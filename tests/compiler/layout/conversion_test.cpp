@@ -73,8 +73,8 @@ TEST(Conversion, TravelMatchesBruteForce) {
 }
 
 // BitSwap exchanges a bit of the register index with a bit of the lane index. If both bits are
-// equal, the register keeps its value. Otherwise its value comes from the lane that differs in that
-// bit.
+// equal, the register keeps its value. Otherwise its value comes from the register and lane in
+// which both bits are inverted.
 TEST(Conversion, BitSwapMatchesBruteForce) {
   const LinearLayout from = LinearLayout::blocked({3, 768}, 8, 32, 2);
   for (const BitSwap bits : {BitSwap{2, 0}, BitSwap{0, 4}, BitSwap{1, 2}}) {

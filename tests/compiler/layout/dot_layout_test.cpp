@@ -1,5 +1,5 @@
 // Tests the layouts of matmuls against the formulas of the PTX ISA, element by element:
-// mma.m16n8k16, m16n8k32 for i8, m16n8k8 for tf32.
+// mma.m16n8k16, m16n8k32 for i8, m16n8k8 for tf32, and the rows of wgmma.
 #include "compiler/layout/dot_layout.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ Place of_acc(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
 }
 
-// Calls check(row, column, warp) with the first element of every fragment in a warp's first lane.
+// Calls check(row, column, warp) with the first element of every fragment, which lane 0 holds.
 template <class Check>
 void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, const Check& check) {
   for (int64_t warp = 0; warp < layout.warps(); ++warp)
@@ -106,6 +106,7 @@ TEST(DotLayout, FragmentsMatchThePtxIsa) {
 }
 
 // Expects that each warp holds the rows of A and the columns of B of its accumulator, for all of k.
+// If mma.sync does not fit the shape, each lane must hold those of its own accumulator elements.
 void expect_operands_fit(const DotShape& shape, const DotLayouts& layouts) {
   for (int64_t warp = 0; warp < shape.warps; ++warp) {
     for (int64_t lane = 0; lane < 32; ++lane) {

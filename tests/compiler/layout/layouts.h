@@ -27,7 +27,7 @@ inline std::vector<LinearLayout> layoutsOf(const LinearLayout::Shape& shape) {
   return result;
 }
 
-// Returns layouts that divide a tile among CTAs, and the layouts of their parts.
+// Returns layouts in which the CTAs of a cluster divide or replicate a tile.
 inline std::vector<LinearLayout> cutLayoutsOf(const LinearLayout::Shape& shape) {
   std::vector<LinearLayout> result;
   const int last = static_cast<int>(shape.size()) - 1;

@@ -1,5 +1,5 @@
-// Tests that a wgmma descriptor, read by the strides of the PTX ISA ("Strides", "Matrix
-// Descriptor"), addresses the elements at their places in swizzled rows.
+// Tests that a wgmma descriptor, interpreted as the PTX ISA defines it ("Strides", "Matrix
+// Descriptor"), addresses each element at its offset in swizzled rows.
 #include "compiler/layout/wgmma_descriptor.h"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@ struct Part {
 };
 
 // Returns the byte at which an instruction reads element (at, k) of its operand, if the descriptor
-// names the byte `begin`. Eight rows of a panel are contiguous. The next eight rows start `stride`
-// bytes later, and the next panel starts `leading` bytes later. Bits of the address permute the
-// 16-byte units.
+// points to the byte `begin`. Eight rows of a panel are contiguous. The next eight rows start
+// `stride` bytes later, and the next panel starts `leading` bytes later. Bits of the address
+// permute the 16-byte units.
 int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at,
                   int64_t k) {
   const auto field = [&](int shift) {

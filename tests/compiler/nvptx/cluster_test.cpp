@@ -55,8 +55,8 @@ TEST(NvptxClusters, CtasDivideTheRegisters) {
   EXPECT_LE(eight.registers, 40) << eight.log;
 }
 
-// Each reduction takes one exchange between CTAs and one mbarrier. One cluster barrier comes before
-// the first exchange, and no CTA barrier is needed.
+// Each reduction takes one exchange between CTAs and one wait for an mbarrier. One cluster barrier
+// comes before the first exchange, and no CTA barrier is needed.
 TEST(NvptxClusters, ExchangePartialSumsByAsyncStores) {
   PtxKernel kernel = clustered(normalise, 4);
   EXPECT_EQ(kernel.count("barrier.cluster.arrive.relaxed.aligned"), 1) << kernel.ptx;

@@ -167,7 +167,8 @@ TEST(NvptxCompute, FastFunctionsAreInstructions) {
   }
 }
 
-// Divisors of at least 1 need no scaling. Small arguments of tanh need no exponential.
+// Divisors of at least 1 need no scaling, so they take one instruction. Small arguments of tanh
+// need no exponential.
 TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
   auto apply = [](Tile (*function)(const Tile&)) {
     return [=](KernelBuilder& k) {
@@ -183,7 +184,8 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
       Known::whole, withoutOverlap());
   EXPECT_EQ(magnitudes.count("rcp.approx.ftz.f32"), 4) << magnitudes.ptx;
   EXPECT_FALSE(magnitudes.has("div.") || magnitudes.has("rcp.approx.f32")) << magnitudes.ptx;
-  // Divisors that may be less than 1, and exact divisions, do not use the approximate reciprocal.
+  // Divisors other than 1 plus a non-negative value, and exact divisions, do not use the
+  // approximate reciprocal.
   const auto others = {
       apply([](const Tile& x) { return fast_div(1.0f, fma(abs(x), -0.5f, 1.0f)); }),
       apply([](const Tile& x) { return fast_div(1.0f, fma(max(x, -1.0f), 0.5f, 1.0f)); }),

@@ -1,6 +1,6 @@
 // Tests every operation of the library on every architecture of the table. At any width, a plan
-// must not use features or shared memory that the architecture lacks. The architectures with the
-// least shared memory also compile the plans.
+// must not use features or shared memory that the architecture lacks. For the architectures with
+// the least shared memory, the plans are also compiled.
 #include "kernels/catalog.h"
 #include "program/gpu_arch.h"
 #include "step_options.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kNewestPtx = 90;
 
-// Returns the options of an operation with this width and all its optional outputs.
+// Returns the options of an operation with this type and width, and with its optional gradient.
 MetaValues settingsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
   MetaValues settings;
   for (const MetaField& field : entry.options) {

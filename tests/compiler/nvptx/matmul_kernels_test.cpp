@@ -75,7 +75,7 @@ TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
 }
 
 // A matmul whose K is one k-step keeps its loop. The operands are in shared memory, wgmma
-// multiplies them, and vectors store the result.
+// multiplies them, and vector stores write the result.
 TEST(ShallowMatmul, UsesWgmmaAndStoresVectors) {
   constexpr int kPtx = 86;
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
@@ -145,8 +145,8 @@ TEST(AmpereMatmul, UsesMmaSyncWithoutSpills) {
     }
 }
 
-// An author's matmul in which a cluster divides the rows of a tile. Each CTA copies a part of
-// operand B to both.
+// An author's matmul in which a cluster of two CTAs divides the rows of a tile. Each CTA copies a
+// part of operand B to both CTAs.
 std::string clusterMatmul(int64_t rows) {
   KernelBuilder k("product");
   const Partition c = k.view("c", f32, {dyn, 4096}).partition({rows, 64});
@@ -175,8 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
     Families, MatmulKernels,
     ::testing::Values(Family{"matmul",
                              {{"transposes", {"nn", "nt", "tn", "tt"}},
-                              {"cols", {"4096", "4024"}},  // whole cache lines per row of b, or
-                                                           // partial: clusters of 2 CTAs share b
+                              {"cols", {"4096", "4024"}},  // rows of b are whole cache lines, or
+                                                           // not: then clusters of 2 CTAs share b
                               {"width", {"4096", "4088"}},
                               {"type", {"bf16"}}},
                              {"matmul_bf16"}},

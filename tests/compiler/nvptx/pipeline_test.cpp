@@ -1,4 +1,4 @@
-// Tests control flow, options, stages, line information and errors.
+// Tests control flow, options, stages, line information, overlap of launches, and errors.
 #include <cstdio>
 #include <regex>
 #include <set>
@@ -87,8 +87,8 @@ TEST(NvptxPipeline, PrefetchedScalarsAreNotUniformForPtxas) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// One lane of a warp stores the result of the warp's reduction under a predicate, so that the loop
-// has no branch.
+// One lane of a warp stores the result of the warp's reduction under a predicate, so that the
+// kernel has no branch.
 TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
   auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 1024});
@@ -404,7 +404,7 @@ TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
   }
 }
 
-// CTAs that nearly fill an SM prefetch only in persistent kernels, where each CTA starts once.
+// Large CTAs prefetch only in persistent kernels, whose CTAs all start in the first wave.
 TEST(NvptxPipeline, LargeCtasPrefetchOnlyInPersistentKernels) {
   const auto copy = [](bool persistent) {
     return [=](KernelBuilder& k) {

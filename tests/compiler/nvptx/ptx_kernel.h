@@ -50,8 +50,8 @@ struct Assembled {
 };
 Assembled assemble(const std::string& ptx, const std::string& arch);
 
-/// Compiles for the architecture. Expects that ptxas accepts the PTX without spills, calls or local
-/// memory.
+/// Compiles for the architecture. Expects that ptxas accepts the PTX and serialises no wgmma, and
+/// that the code has no spills, calls, local memory or compare-and-swap loops.
 void expectAssembles(const PtxKernel::Build& build, const std::string& arch,
                      Known known = Known::aligned, int numWarps = 4);
 

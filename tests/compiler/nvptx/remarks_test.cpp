@@ -12,7 +12,7 @@ namespace {
 using program::RemarkId;
 
 // Returns the remarks of `pass` that contain `text`. Checks that each remark's id belongs to its
-// pass, and that the table has a remedy.
+// pass, and that the table has a remedy for it.
 std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
                                    const std::string& text) {
   std::vector<program::Remark> matching;
@@ -82,8 +82,8 @@ TEST(Remarks, AppearOnce) {
       << all(copies.artifact);
 }
 
-// Writes z transposed. Each thread holds columns instead of rows, so the whole tile of `rows` x 512
-// bytes is exchanged through shared memory.
+// Stores the transpose of z in w. Each thread loads rows and stores columns, so the whole tile of
+// `rows` x 512 bytes is exchanged through shared memory.
 constexpr int kTransposeLine = __LINE__ + 4;
 void transpose(KernelBuilder& k, int64_t rows) {
   View z = k.view("z", f32, {dyn, 128}), w = k.view("w", f32, {128, dyn});

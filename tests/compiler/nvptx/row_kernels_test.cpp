@@ -129,7 +129,7 @@ TEST(ModulatedRmsNormBackward, DoesNotSpill) {
   }
 }
 
-// An SM holds the number of RoPE CTAs that the schedule asks for, without spills.
+// An SM holds at least the number of RoPE CTAs that the schedule requests, without spills.
 TEST(Rope, ReachesMinCtasPerSm) {
   for (const char* type : {"bf16", "f16", "f32"})
     for (const char* columns : {"64", "128"})

@@ -45,7 +45,7 @@ TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   for (Value value : {separate, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
 }
 
-// The first query for an op walks its group once; later queries for the group do not.
+// The first query for an op walks the op's group. Later queries for this group do not walk it.
 TEST_F(WideProductsTest, WalksEachOpOnce) {
   constexpr size_t kOps = 3000;
   for (bool shift : {false, true}) {

@@ -1,8 +1,8 @@
 // RUN: ligerdsl-opt %s -tgpu-lower-conversions -tgpu-allocate-shared -tgpu-insert-barriers | FileCheck %s
 
 // A conversion within a CTA uses a buffer for the CTA's part and a CTA barrier. Elements that other
-// CTAs need are sent to all of them. Senders overwrite what this CTA may still read, so the cluster
-// also synchronises before.
+// CTAs need are sent to all CTAs. Senders overwrite memory that the receiver may still read, so the
+// cluster also synchronises before the stores.
 #rows = #tgpu.layout<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], cta = [[0, 64], [0, 128]], rank = 2>
 #columns = #tgpu.layout<register = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [0, 32]], lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [], cta = [[0, 64], [0, 128]], rank = 2>
 #all = #tgpu.layout<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [0, 64], [0, 128]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], cta = [[0, 0], [0, 0]], rank = 2>
@@ -23,7 +23,7 @@ func.func @inside(%a: tensor<32x256xf32, #rows>) -> tensor<32x256xf32, #all> att
   return %c : tensor<32x256xf32, #all>
 }
 
-// A CTA barrier does not show other CTAs that this one has read.
+// A CTA barrier does not show other CTAs that this CTA has read the buffer.
 // CHECK-LABEL: func @met
 // CHECK: tgpu.local_load
 // CHECK-NEXT: tgpu.barrier

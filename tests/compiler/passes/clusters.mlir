@@ -10,7 +10,7 @@
 // CTAs take the highest bits of a row. All warps of the cluster send their partial sums to every
 // CTA, alternating between two stages. A CTA signals when the mbarriers of its exchanges are
 // initialised. No barrier is needed: a CTA that received one exchange knows that every warp has
-// read the one before.
+// read the previous one.
 // CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
 // CUT: func.func @row({{.*}} attributes {tgpu.num_ctas = 4 : i64}
 // CHECK: #[[WARPS:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = {{\[}}[4], [8]], rank = 1>
@@ -75,7 +75,7 @@ func.func @rows(%x: !mat {tile.alias_class = 1 : i32}, %y: !mat {tile.alias_clas
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// There are too few elements for all threads: every CTA has all of them, and one stores.
+// There are too few elements for all threads: every CTA has all of them, and one CTA stores them.
 // CUT: #tgpu.layout<{{.*}}, cta = {{\[}}[0], [0]], rank = 1>
 // CHECK-LABEL: func @small
 // CHECK-NOT: cluster
@@ -108,9 +108,9 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 
 // -----
 
-// One thread of the cluster takes the next number, and every CTA sends its copy; the first CTA's is
-// used. Only one thread sends. Before it sends again, the CTA synchronises so that all threads have
-// read. It sends before the loop, during which the number may arrive.
+// One thread of the cluster takes the next number. Every CTA sends its copy of the result, and the
+// copy of the first CTA is used. Only one thread of a CTA sends. Before, the CTA synchronises, so
+// that all threads have read the previous number. The number may arrive during the inner loop.
 // CHECK-LABEL: func @next_number
 // CHECK: scf.while
 // CHECK: tile.atomic_rmw
@@ -140,8 +140,8 @@ func.func @next_number(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %o
 
 // -----
 
-// Two CTAs hold the same row sums. If only one sent, it would not wait for the other, which might
-// still read the previous iteration's values. So there is no exchange.
+// Two CTAs hold the same row sums. If only one CTA sent, it would not wait for the other CTA, which
+// might still read the previous iteration's values. Cluster barriers replace the exchange.
 // CHECK-LABEL: func @held_by_some
 // CHECK: scf.for
 // CHECK-NOT: tgpu.cluster_send

@@ -46,7 +46,7 @@ func.func @successive_rings(%x: !x, %n: i32) {
 }
 
 // Rings defined outside the loop and a buffer of its body share memory. Copies follow reads of this
-// iteration or the previous one, and a barrier alone does not order copies after these reads.
+// iteration or the previous one. A barrier orders them after these reads only with a proxy fence.
 // BOTH-LABEL: func @alternating_rings
 // SEPARATE-SAME: tgpu.shared_bytes = 81984
 // SHARED-SAME: tgpu.shared_bytes = 32832

@@ -51,7 +51,7 @@ func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
   return
 }
 
-// A buffer reuses the memory of a TMA ring after the ring's last use. Nothing reuses its mbarriers.
+// A buffer reuses the slots of a TMA ring after the ring's last use. Nothing reuses the mbarriers.
 // CHECK-LABEL: func @after_ring
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}

@@ -1,4 +1,5 @@
-// Four CTAs hold the rows of a tile in an order other than their own, so threads store them.
+// Four CTAs hold the rows of a tile in an order other than that of their ranks, so threads store
+// the tile.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4 arch=sm_90a" -tgpu-cut-stores -verify-diagnostics | FileCheck %s
 
 !x = !tile.view<?x?x?x?xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>

@@ -1,5 +1,5 @@
 // Stores of a cluster by TMA copies: each CTA stores its own rows from its own buffer. Threads
-// store the tile if CTAs have no rows of their own.
+// store the tile if CTAs have too few rows, or no rows of their own.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=8 num-ctas=2 arch=sm_90a" -tgpu-cut-stores -canonicalize -cse -verify-diagnostics | FileCheck %s
 
 !c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>

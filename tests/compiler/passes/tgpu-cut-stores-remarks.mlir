@@ -1,4 +1,4 @@
-// Stores with the option `tensor_copies` that the pass cannot make by TMA copies.
+// Stores with the option `tensor_copies` for which the pass cannot use TMA copies.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 -tgpu-cut-stores -verify-diagnostics
 
 !c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>

@@ -78,8 +78,8 @@ func.func @after_loops(%x: !c, %c: !c, %n: i64) {
 
 !f = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1], dim_div = [1, 4]>
 
-// Accumulators that are added to memory are split anywhere, because they would take all of shared
-// memory.
+// Accumulators that are added to memory are split even after all loops, because they would take all
+// of shared memory.
 // CHECK-LABEL: func.func @added
 // CHECK-COUNT-4: tile.store_tile %{{.+}}[%c0_i64, %{{.+}}] shape [128, 64] {adds}
 // CHECK-NOT: tile.store_tile
@@ -97,7 +97,7 @@ func.func @added(%x: !c, %c: !f, %n: i64) {
   return
 }
 
-// Tiles that cannot be split are added in the layout of the threads.
+// Accumulators that cannot be split are added in their own layout.
 // CHECK-LABEL: func.func @added_whole
 // CHECK: %[[SUMS:.+]] = scf.for
 // CHECK: tile.store_tile %[[SUMS]], %{{.+}} shape [64, 256] {adds}

@@ -173,8 +173,8 @@ func.func @cumsum(%x: !vec, %i: i64) {
 
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Column sums that are combined with the tile: one exchange gives every warp the values for its
-// rows.
+// Column sums that are combined with the tile: one exchange gives every warp the values that its
+// part of the tile needs.
 // CHECK-LABEL: func @columns_back
 // CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
 // CHECK: tgpu.convert_layout

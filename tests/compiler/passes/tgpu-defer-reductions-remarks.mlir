@@ -3,7 +3,7 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// One of the two is scaled before the sum is added. The other is deferred.
+// One carried value is scaled before its sum is added. The sum of the other one is deferred.
 func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -36,7 +36,7 @@ func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attribu
 
 !rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 
-// A sum per row is added to a value carried per column. No value per lane can replace it.
+// A row's sum scales the tile that is added. A sum per lane cannot replace it: there is no remark.
 func.func @columns(%x: !rows, %y: !rows) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -3,8 +3,8 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Each thread adds its own elements. Threads synchronise once, after the loop. The initial value is
-// added before.
+// Each thread adds its own elements. Threads synchronise once, after the loop, where the initial
+// value is added as well.
 // CHECK: #[[OWN:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [16]], warp = {{\[}}[32], [64]], cta = [], rank = 1>
 // CHECK-LABEL: func @sums
 // CHECK-SAME: %[[FIRST:[a-z0-9]+]]: f32

@@ -8,7 +8,7 @@
 !scalar = tensor<1xf32, #one>
 
 // Both results move before the barrier. Each alone frees only its own accumulator; together they
-// free the tile that both use. x does not move with them, because later ops need it.
+// also free y, which both use. x stays live, because an op after the barrier needs it.
 // CHECK-LABEL: func @sums
 // CHECK: scf.for {{.+}} iter_args(%[[A:.+]] = %{{.+}}, %[[B:.+]] = %{{.+}})
 // CHECK: %[[X:.+]] = arith.extf

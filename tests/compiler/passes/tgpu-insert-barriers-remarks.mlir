@@ -18,7 +18,7 @@ func.func @one_argument(%x: !vec, %a: tensor<256xf32, #row>, %i: i64) -> tensor<
   return %b : tensor<256xf32, #strided>
 }
 
-// The promise would not remove this barrier.
+// A promise that the arguments do not overlap would not remove this barrier.
 func.func @both(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> (tensor<256xf32, #strided>, tensor<256xf32, #strided>) {
   %b = tile.load_tile %x[%i] shape [256] : !vec -> tensor<256xf32, #strided>
   %c = tile.load_tile %y[%i] shape [256] : !vec -> tensor<256xf32, #strided>

@@ -14,7 +14,7 @@ func.func @in_warp(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   return %b : tensor<256xf32, #row>
 }
 
-// A gather across warps stores, and reads after a barrier.
+// A gather across warps stores the tile to shared memory, and reads it after a barrier.
 // CHECK-LABEL: func @between_warps
 // CHECK-NEXT: %[[M:.+]] = tgpu.local_alloc : <256xf32>
 // CHECK-NEXT: tgpu.local_store %arg0, %[[M]]

@@ -1,4 +1,4 @@
-// A large tile of the program's own that cannot be prefetched while the earlier kernel ends.
+// A large tile that only this program reads, but that cannot be prefetched before the wait.
 // RUN: ligerdsl-opt %s -tgpu-overlap-launches -verify-diagnostics
 
 !rows = !tile.view<?x4096xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>

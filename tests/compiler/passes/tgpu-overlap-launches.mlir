@@ -49,7 +49,7 @@ func.func @shared_memory_needs_no_wait(%v: !vec, %i: i64) {
   return
 }
 
-// A load in a loop or a branch: every thread waits, even one that does not reach it.
+// A load in a loop or a branch: every thread waits, even one that does not reach the load.
 // CHECK-LABEL: func @outside_of_regions
 // CHECK: scf.for
 // CHECK-NEXT: arith.addi
@@ -96,8 +96,8 @@ func.func @no_access(%v: !vec) {
 #wide = #tgpu.layout<register = [[1], [2], [4], [1024], [2048]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = [], rank = 1>
 !wide = tensor<4096xbf16, #wide>
 
-// A program's rows are prefetched before the wait, and ops between the wait and their loads are
-// computed before it too. Tiles that every program reads, or that depend on memory, are not
+// A program's rows are prefetched before the wait. Ops after the wait that compute their indices
+// are copied before it. Tiles that every program reads, or whose index depends on memory, are not
 // prefetched.
 // CHECK-LABEL: func @rows_are_asked_for
 // CHECK: %[[NEXT:.*]] = arith.addi %{{.*}}, %c1_i64

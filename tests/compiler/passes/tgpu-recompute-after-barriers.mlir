@@ -74,7 +74,7 @@ func.func @fp8(%v: !bytes, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
 }
 
 // The iterations of a loop and later ops read a tile. It would be live in 32 of 64 registers per
-// thread, twice with another tile. Its bf16 source stays live instead, copied where it is used.
+// thread; another tile takes the rest. Its bf16 source stays live instead, copied where it is used.
 // CHECK-LABEL: func @made_before_a_loop
 // CHECK: %[[X:.+]] = tile.load_tile
 // CHECK: scf.for

@@ -21,8 +21,8 @@ func.func @one(%x: !x, %y: !x, %o: !o) {
   return
 }
 
-// The rows of the first dot change threads once, before the loop. Its accumulator has the layout of
-// the second dot's operand A.
+// Operand A of the first dot is converted once, before the loop. The first dot's accumulator has
+// the layout of the second dot's operand A.
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[Q:.+]] = tile.load_tile
 // CHECK: %[[ROWS_OF_Q:.+]] = tgpu.convert_layout %[[Q]]

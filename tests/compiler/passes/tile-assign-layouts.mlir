@@ -43,7 +43,7 @@ func.func @stride_forbids_vectors(%x: !row, %i: i64) {
 !vec = !tile.view<?xbf16, strides = [1], align = 16>
 
 // 256 elements for 128 threads: two each, so that no thread idles. 40 = 5 * 8: 5 copies, 8 lanes,
-// the others replicate.
+// the other threads replicate.
 // CHECK-DAG: #[[SMALL:.+]] = #tgpu.layout<register = {{\[}}[1]], lane = {{\[}}[2], [4], [8], [16], [32]], warp = {{\[}}[64], [128]], cta = [], rank = 1>
 // CHECK-DAG: #[[ODD:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [0], [0]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-LABEL: func @small

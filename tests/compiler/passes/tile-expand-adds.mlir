@@ -23,7 +23,7 @@ func.func @tiles(%f: !f, %h: !h, %i: !i, %r: i64, %a: tensor<64xf32>, %b: tensor
   return
 }
 
-// One element, and tiles that start at a multiple of the vector.
+// One element, and tiles with an alignment offset, are always loaded, added and stored.
 // CHECK-LABEL: func.func @others
 // CHECK: %[[O:.+]] = tile.alignment_offset
 // CHECK: tile.load_tile %{{.+}} shape [0, 0] : {{.+}} -> f32

@@ -95,7 +95,7 @@ func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {
   return
 }
 
-// The next program depends on memory that the kernel writes, so each program fills its own row.
+// The next program's row depends on memory that the kernel writes: each program fills its own row.
 // CHECK-LABEL: func.func @next_is_written
 // CHECK: scf.while
 // CHECK: tgpu.ring_fill
@@ -198,13 +198,13 @@ func.func @weighted_rows(%x: !row {tile.alias_class = 1, tile.read_only}, %y: !r
   return
 }
 
-// Blocks divide the columns and rows are promised to exist, so reads of rows and weights need no limit.
+// Rows are whole blocks and are promised to exist, so reads of rows and weights need no limit.
 // CHECK-LABEL: func.func @promised_rows
 // CHECK: scf.while
 // CHECK-NOT: tgpu.ring_read {{.*}} limit
 // CHECK: return
 //
-// Without the promise the row may not exist.
+// Without the promise the row may not exist, so its reads have a limit.
 // CHECK-LABEL: func.func @rows_that_may_not_exist
 // CHECK: scf.while
 // CHECK: tgpu.ring_read {{.*}} limit

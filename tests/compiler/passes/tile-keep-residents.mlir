@@ -59,7 +59,8 @@ func.func @two_passes(%x: !x, %y: !x) {
   return
 }
 
-// Every block but one is resident, in an order that the kernel computes. That one is a plain load.
+// Every block but one is resident, in an order that the kernel computes. The remaining block is a
+// plain load.
 // CHECK-LABEL: func.func @blocks_left_out
 // CHECK: tgpu.ring_fill
 // CHECK: tile.load_tile
@@ -161,8 +162,8 @@ func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
   return
 }
 
-// A store before the second pass may write the row, and copies would overtake it. A store to other
-// memory may not.
+// A store before the loops may write the row, and copies would overtake it. A store to other memory
+// cannot write the row.
 // CHECK-LABEL: func.func @written_before
 // CHECK: tile.store_tile
 // CHECK-NOT: tgpu.ring_fill

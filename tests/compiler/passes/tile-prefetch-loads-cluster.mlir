@@ -1,5 +1,5 @@
-// Staged tiles on a cluster: the layouts determine what a CTA copies and reads, and its memory
-// holds only that.
+// Staged tiles on a cluster: the layouts determine the part that a CTA copies and reads. The CTA's
+// slots hold only this part.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32848" | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32767" | FileCheck %s --check-prefix=SINGLE

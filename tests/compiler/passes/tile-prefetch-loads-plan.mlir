@@ -53,7 +53,7 @@ func.func @staged(%x: !r {tile.read_only}, %sums: !r, %lo: i64, %hi: i64, %step:
 }
 
 // Rows whose alignment offset aligns them are staged: the loop's step keeps the offset of the first
-// row, and rows of contiguous views begin at the same place inside a vector.
+// row, and equal rows of contiguous views begin at the same offset in a vector.
 // CHECK-LABEL: func.func @offset
 func.func @offset(%x: !odd {tile.read_only}, %y: !odd {tile.read_only}, %z: !any {tile.read_only}, %sums: !r, %first: i64, %n: i64, %programs: i64) {
   %c0 = arith.constant 0 : i64
@@ -116,8 +116,8 @@ func.func @persistent(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, 
   return
 }
 
-// An A that all iterations share is copied once. A tile that an addition reads too is an operand
-// and a tile: the dot reads the slot in its own layout.
+// An operand A that all iterations share is copied once. A tile that an addition also reads is
+// staged as an operand: the dot reads the slot in the dot's layout.
 // CHECK-LABEL: func.func @shared
 func.func @shared(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64

@@ -1,4 +1,4 @@
-// Remarks on pipelined loops. The tests of the passes show the generated code.
+// Remarks on pipelined loops. tile-prefetch-loads.mlir shows the generated code.
 // RUN: ligerdsl-opt %s -tile-prefetch-loads -split-input-file -verify-diagnostics
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
@@ -74,7 +74,7 @@ func.func @nothing_to_load(%lo: i64, %hi: i64, %step: i64) {
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
 
-// A loop may carry 382 of 1020 bytes of registers: two of the three tiles of 128.
+// A loop may carry 382 of 1020 bytes of registers: two of the three tiles of 128 bytes.
 func.func @fewer_stages(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   // expected-remark @below {{num_stages = 4: loads are issued 2 iterations ahead, not 3: more would take more than 382 bytes of registers per thread; use smaller tiles, more warps or fewer stages [fewer-stages-in-registers]}}

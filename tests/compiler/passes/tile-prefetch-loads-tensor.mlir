@@ -95,7 +95,7 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
   return
 }
 
-// Obstacles: too few stages, no stages, an operand that is scaled in registers, stores that may
+// Obstacles: too few stages, one stage, an operand that is computed in registers, stores that may
 // write an operand, an outer loop without a counter.
 // CHECK-LABEL: func.func @two_stages
 // CHECK: tgpu.ring : <2 async of
@@ -153,7 +153,7 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// A tile of one head: the other dimensions of the view have size one in the box.
+// A tile of one head: the squeezed dimensions of the view have size one in the box.
 // CHECK-LABEL: func.func @squeezed
 // CHECK: tgpu.ring : <2 tensor of <64x64xbf16, swizzle = 128>>
 // CHECK: tgpu.ring_fill {{.+}} shape [0, 64, 0, 64]
@@ -203,7 +203,7 @@ func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   return
 }
 // The pipeline of this loop ends with each tile: the first copies wait for the previous tile. The
-// position in the ring continues, also through the branch.
+// position in the ring continues, also through the branch of the next function.
 // CHECK-LABEL: func.func @bounds
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK: scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)
@@ -278,8 +278,8 @@ func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %
   return
 }
 
-// Slices along one dimension but the last, of views with up to three dimensions. Other slices use
-// cp.async.
+// TMA copies load slices along one dimension other than the last, of views with up to three
+// dimensions. Other slices use cp.async.
 !three = !tile.view<?x?x64xbf16, strides = [?, ?, 1], align = 16, stride_div = [8, 8, 1]>
 !four = !tile.view<?x?x?x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
 // CHECK-LABEL: func.func @slices

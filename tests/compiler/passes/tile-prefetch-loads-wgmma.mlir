@@ -132,8 +132,8 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
   return
 }
 
-// Pointers have no bounds, so a tile that does not exist cannot be read through them. There, a
-// divisor from memory may be 0.
+// Indices must also be computed for tiles that do not exist. A load through a pointer has no bounds
+// check there, and a divisor from memory may be 0.
 // REMARK: the next: their indices must be computed from the counters of both loops, values from outside and memory that the outer loop does not write [not-ahead-across-outer-loop]
 // REMARK: the next: their indices must be computed from the counters of both loops, values from outside and memory that the outer loop does not write [not-ahead-across-outer-loop]
 // CHECK-LABEL: func.func @pointer
@@ -172,7 +172,7 @@ func.func @divisor(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]
   return
 }
 
-// A triangle: the outer counter is the inner loop's end.
+// A triangle: the outer counter is the inner loop's upper bound.
 // CHECK-LABEL: func.func @triangle
 // CHECK: tgpu.ring : <4 async of
 // CHECK: scf.while
@@ -196,7 +196,7 @@ func.func @triangle(%x: !x {tile.read_only}, %c: !c, %n: i64) {
 }
 
 // Segments of rows with bounds from memory, some without iterations: copies continue with the next
-// segment that has any, with its own slice.
+// segment that has iterations, and with its slice.
 // CHECK-LABEL: func.func @segments
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
 // CHECK: scf.while
@@ -260,8 +260,8 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
 }
 
 // Each wgmma starts where it is in the program and is awaited where its result is read. The second
-// is in flight while the result of the first is processed, until the next iteration's rows are
-// computed.
+// wgmma is in flight while the result of the first is processed, until the next iteration's operand
+// A is rounded.
 // CHECK-LABEL: func.func @ahead
 // CHECK: scf.for {{.+}} iter_args(%[[SUMS:.+]] = %{{.+}}, %{{.+}} = %{{.+}}, %[[SLOT:.+]] = %c0_i32)
 // CHECK: %[[FIRST:.+]] = tgpu.wgmma %{{.+}} rows %{{.+}} ring %[[RING:.+]][%[[SLOT]]]
@@ -311,7 +311,7 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
   return
 }
 
-// Operand B is not contiguous along k, so it is converted to f16 before the multiplication.
+// Operand B is not contiguous along k, so mma.sync multiplies the operands, converted to f16.
 // FP8: remark: [tile-prefetch-loads] wgmma: not used: fp8 operands must be loaded in the dot's pipelined loop, in rows along k of a multiple of 32 bytes: load A as [m, k], and B as [n, k] with .permute(); mma.sync computes the dot in f16 [wgmma-not-used]
 // CHECK-LABEL: func.func @eight_bits_by_columns
 // CHECK-NOT: tgpu.wgmma

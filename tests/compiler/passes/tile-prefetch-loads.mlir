@@ -29,7 +29,7 @@ func.func @rows(%x: !x {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 
   return
 }
 
-// In place: the same view is written, but the next iteration reads another row.
+// In place: the loop writes the memory that it reads, but the next iteration reads another row.
 // CHECK-LABEL: func.func @in_place
 // CHECK: tile.load_tile
 // CHECK: scf.for
@@ -71,7 +71,7 @@ func.func @in_place_stored_first(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
   return
 }
 
-// The loop computes the row itself.
+// The loop carries the index of the row.
 // CHECK-LABEL: func.func @carried_index
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
@@ -99,8 +99,8 @@ func.func @in_place_shifted(%x: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: 
   return
 }
 
-// Two iterations ahead take 256 bytes per thread. A third load would exceed its share of the
-// registers.
+// Two iterations ahead take 256 bytes per thread. A third would exceed the share of the registers
+// that a loop may carry.
 // CHECK-LABEL: func.func @deep
 // CHECK-COUNT-2: tile.load_tile
 // CHECK: scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}, %[[U:.*]] = %{{.*}})
@@ -198,7 +198,8 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
   return
 }
 
-// The copies must not delay this iteration's reads, so they start before its first reduction.
+// The copies must not delay this iteration's reads, so they start after these, just before the
+// first reduction.
 // STAGED-LABEL: func.func @reduced
 // STAGED: scf.for
 // STAGED: tgpu.ring_read
@@ -242,7 +243,7 @@ func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   return
 }
 
-// Four stages are asked for and three fit: two iterations are in flight while the third is
+// Four stages are requested and three fit: two iterations are in flight while the third is
 // computed.
 // DEEP-LABEL: func.func @deeper
 // DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32

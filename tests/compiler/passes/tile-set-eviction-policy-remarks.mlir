@@ -1,4 +1,4 @@
-// Reads whose index comes from memory get neither an eviction policy nor a prefetch.
+// Loads whose index comes from memory get no eviction policy.
 // RUN: ligerdsl-opt %s -tile-set-eviction-policy -verify-diagnostics
 
 !rows = !tile.view<?x1024xf32, strides = [?, 1]>

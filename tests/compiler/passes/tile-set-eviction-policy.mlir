@@ -20,7 +20,7 @@ func.func @a_row_for_each_program(%x: !rows, %w: !vec, %s: !stats, %y: !rows) {
   return
 }
 
-// A division by a size may not be repeated at will, but it reads nothing.
+// A division by a size must not be speculated, but it reads no memory.
 // CHECK-LABEL: func @quotients
 // CHECK: tile.load_tile {{.*}} {evict = 3 : i32}
 func.func @quotients(%x: !rows, %y: !rows, %n: i64) {
@@ -33,7 +33,7 @@ func.func @quotients(%x: !rows, %y: !rows, %n: i64) {
   return
 }
 
-// No policy: views that are only read, an index from memory, and loads with the author's hint.
+// No policy: an index from memory, loads with the author's hint, and kernels that store too little.
 // CHECK-LABEL: func @others
 // CHECK-NOT: evict = 3
 // CHECK: tile.load_tile %arg0{{.*}} {evict = 1 : i32}

@@ -33,7 +33,8 @@ func.func @constant_bounds(%x: !x) -> f32 {
 
 // -----
 
-// The number of iterations is known at run time. The unrolled loop runs only if all its copies fit.
+// The number of iterations is known only at run time. The unrolled loop is skipped if the loop has
+// fewer iterations than copies.
 // CHECK-LABEL: func.func @open_bounds(
 // CHECK-SAME: %[[LO:.+]]: i32, %[[HI:.+]]: i32
 // CHECK-DAG: %[[SPAN:.+]] = arith.subi %[[HI]], %[[LO]]

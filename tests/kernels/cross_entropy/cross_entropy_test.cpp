@@ -196,7 +196,7 @@ void check_tiles_of_rows(Trial run) {
   EXPECT_TRUE(run.logits.untouched_outside());
 }
 
-// Odd widths and pitches, with the first row at each element of a 16-byte vector.
+// Odd widths and pitches. The first row begins at the first, second or last element of a vector.
 TEST(CrossEntropy, TilesOfUnalignedRows) {
   const std::vector<int64_t> places{0, 1, -1};  // -1: a vector's last element
   for (const auto& [type, v, place] :

@@ -143,7 +143,8 @@ TEST(Activation, ReluIsFlatUpToZero) {
   }
 }
 
-// gelu(-5) is about -2e-7. In f32, 1 + tanh and 1 + erf would be 0 there or have lost their digits.
+// gelu(-5) is about -2e-7 (tanh) or -1.4e-6 (erf). For these inputs, 1 + tanh and 1 + erf would be
+// 0 in f32 or have lost digits.
 TEST(Activation, TailsKeepTheirDigits) {
   for (Activation kind : {Activation::gelu_tanh, Activation::gelu_erf}) {
     Trial run(kind, f32, 1, 6, 0);

@@ -129,7 +129,7 @@ TEST(Swiglu, Multipliers) {
   }
 }
 
-// gelu(-5) is about -2e-7, although tanh rounds to -1 there in f32.
+// gelu(-5) is about -2e-7, although 1 + tanh has lost its digits there in f32.
 TEST(Geglu, TailsKeepTheirDigits) {
   Trial run(Activation::gelu_tanh, f32, 1, 5, 0);
   const Values a{-4.0, -5.0, -6.0, -7.0, -8.0};

@@ -272,7 +272,7 @@ TEST(Embedding, BackwardAddsInOrder) {
   }
 }
 
-// The indices have several parts. They use some rows of the table hundreds of times, and others
+// The kernel divides the indices into parts. Some rows of the table occur hundreds of times, others
 // never.
 TEST(Embedding, BackwardOfFrequentRows) {
   for (DType index_type : {i32, i64}) {

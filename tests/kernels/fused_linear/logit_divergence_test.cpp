@@ -203,7 +203,7 @@ TEST(LogitDivergence, FarAndEqualRows) {
   }
 }
 
-// Some classes have logits of -inf in both rows, and one class only in the student's row.
+// Some classes have logits of -inf in both rows. For JSD, others have them in one of the rows.
 TEST(LogitDivergence, ImpossibleClasses) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   for (Divergence kind : kKinds) {

@@ -136,8 +136,8 @@ struct Errors {
   }
 };
 
-// Returns true if both are NaN or the same infinity, or if one is an infinity and the other rounds
-// to it.
+// Returns true if both are NaN or the same infinity, or if one is an infinity and the other has the
+// same sign and is nearly the largest float or larger.
 bool special_agrees(float actual, double expected) {
   if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected);
   const double finite = std::isinf(actual) ? expected : actual;
@@ -231,7 +231,7 @@ TEST_P(Accuracy, EveryHalf) {
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Every unary op that computes has a case, and so does its fast variant, if any.
+// Every op of the families `sign` and `math` has a case, and so does its fast variant, if any.
 TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
   std::set<std::string> have;
   for (const Function& function : kFunctions) have.insert(function.name);

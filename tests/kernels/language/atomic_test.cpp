@@ -44,8 +44,8 @@ TEST(Atomics, TicketsAreTakenOnce) {
   }
 }
 
-// Each program writes its number plus one to the free places of the row, which hold 0. It owns the
-// places that had the old value 0.
+// Each program tries to write its number plus one to some places of the row. A free place holds 0.
+// A program owns the places whose old value was 0.
 void claim(KernelBuilder& k, const Meta& m) {
   View places = k.view("places", i32, {m.width}), got = k.view("got", i32, {dyn, m.width});
   Scalar number = k.program_id(0);
@@ -165,7 +165,7 @@ TEST(Atomics, ElementsAreCountedOnce) {
   }
 }
 
-// Adds the row sums of two rows to two totals. Every element stores the old total of its row.
+// Adds the row sums of two rows to two totals. Stores each element plus the old total of its row.
 void add_rows(KernelBuilder& k, const Meta& m) {
   View x = k.view("x", i32, {dyn, m.width}), totals = k.view("totals", i32, {2}),
        y = k.view("y", i32, {dyn, m.width});

@@ -82,7 +82,7 @@ TEST(Dot, LoopInvariantAccumulator) {
 }
 
 // After the loop, row sums synchronise the threads. Then an exchange reuses the memory of the
-// loop's copies. Before they synchronise, each thread must wait for its own copies.
+// loop's copies. So each thread must wait for its own copies before it synchronises.
 TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   constexpr int64_t kSide = 64, kStep = 128, kIterations = 5;
   KernelBuilder k("reuse");

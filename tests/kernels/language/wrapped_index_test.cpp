@@ -19,7 +19,7 @@ kernels::Step copy(DType type) {
 }
 
 TEST(WrappedIndex, TouchesNothingOutsideTheView) {
-  // Times 256, the first five wrap to 2^63 - 256, -2^63, -256 (twice), -512.
+  // The first five times 256 are, modulo 2^64: 2^63 - 256, -2^63, -256, -256 and -512.
   const std::vector<int64_t> indices = {
       INT64_MAX / kBlock, INT64_MAX / kBlock + 1, INT64_MAX, (int64_t{1} << 56) - 1, -2, -1, 1, 2,
       int64_t{1} << 40};

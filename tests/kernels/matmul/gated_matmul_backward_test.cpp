@@ -1,5 +1,5 @@
-// Compares recomputed gate and up, and their gradients, with float64 and with gradients from the
-// forward's stored results.
+// Compares the gradients of gate and up, and the recomputed out, with float64 and with results of
+// the forward's stored gate and up.
 #include <cmath>
 #include <limits>
 
@@ -99,8 +99,8 @@ TEST(GatedMatmulBackward, OneRowAndOneColumn) {
   }
 }
 
-// Gives the same bits as gated_backward of the forward's stored gate and up, and as the forward's
-// out.
+// The gradients have the bits of swiglu_backward or geglu_backward of the forward's stored gate and
+// up. `out` has the bits of the forward's out.
 TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})

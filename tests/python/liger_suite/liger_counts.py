@@ -1,7 +1,7 @@
 """A pytest plugin for Liger-Kernel's own tests on the library's kernels.
 
-For every test, it writes a line of JSON to the file LIGER_COUNTS: the library's operations that
-ran, and Liger's Triton kernels that were launched.
+For every test, it writes a line of JSON to the file that LIGER_COUNTS names: the library's
+operations that ran, and Liger's Triton kernels that were launched.
 """
 
 import collections
@@ -39,7 +39,7 @@ def _calls():
 
 def pytest_configure(config):
     _count_launches()
-    ligerdsl.torch.config.check_labels = "sync"  # as Liger: wait for the labels
+    ligerdsl.torch.config.check_labels = "sync"  # like Liger, waits for the labels
 
 
 @pytest.hookimpl(hookwrapper=True)

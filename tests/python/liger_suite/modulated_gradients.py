@@ -16,8 +16,8 @@ MODULE = "test_modulated_rms_norm"
 
 
 def gradients(x, weight, scale, shift, d_y, *, eps=1e-6, offset=0.0):
-    """Returns float64 gradients of each given tensor: (1 + scale) RMSNorm(x) (offset + weight) +
-    shift."""
+    """Returns the float64 gradients of (1 + scale) RMSNorm(x) (offset + weight) + shift for each
+    tensor, and None for None."""
     wide = [None if t is None else t.detach().double().requires_grad_()
             for t in (x, weight, scale, shift)]
     x, weight, scale, shift = wide

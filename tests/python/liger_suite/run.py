@@ -4,8 +4,8 @@
         [--groups operations,more,models] [--workers 12]
 
 LIGER is the folder of Liger-Kernel's sources that contains `test`; Python must find liger-kernel
-and ligerdsl. Tests that fail next to other workers run again alone. The result is written as it
-grows, so an interrupted run keeps its rows.
+and ligerdsl. Tests that fail next to other workers run again alone. The result is written after
+each group, so an interrupted run keeps the groups before it.
 """
 
 import argparse

@@ -59,8 +59,8 @@ uint64_t f16_bits(uint64_t a) {
   return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
 }
 
-// Returns the value rounded to f32 by round-to-odd. If this is rounded again to fewer bits, the
-// result is the same as after a single rounding.
+// Returns the bits of the value rounded to f32 by round-to-odd. A second rounding to bf16 or f16
+// then gives the same result as a single rounding.
 uint64_t rounded_to_odd(long double exact) {
   const float near = static_cast<float>(exact);
   uint64_t result = bits(near);
@@ -81,7 +81,8 @@ void divisible(T a, T b) {
   }
 }
 
-// UNARY, BINARY, ... make a table entry from an expression of the operands a, b, c of type T.
+// UNARY, BINARY and COMPARE make a table entry from an expression of the operands a and b of type
+// T. FLOATS does this for operands that kValue converts to float.
 #define UNARY(expression)                            \
   {                                                  \
     [](uint64_t x, uint64_t, uint64_t) -> uint64_t { \
@@ -165,7 +166,7 @@ void add_bits(Table& t, const std::string& type) {
   t["or." + type] = BINARY(a | b);
   t["xor." + type] = BINARY(a ^ b);
   t["exch." + type] = BINARY((static_cast<void>(a), b));                     // for atomics only
-  t["cas." + type] = {[](uint64_t old, uint64_t expected, uint64_t value) {  // of atomics
+  t["cas." + type] = {[](uint64_t old, uint64_t expected, uint64_t value) {  // for atomics only
                         return bits<T>(as<T>(old) == as<T>(expected) ? as<T>(value) : as<T>(old));
                       },
                       3};
@@ -356,7 +357,7 @@ void add_float(Table& t) {
 }
 
 // Returns the value rounded towards zero. Values out of range become the nearest limit. NaN becomes
-// the least number of 64-bit integers, and 0 for other types.
+// the least number of a 64-bit type, and 0 in other types.
 template <class Integer, float (*kValue)(uint64_t)>
 uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   using Limits = std::numeric_limits<Integer>;
@@ -368,7 +369,7 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
 }
 
 // Returns a b + c rounded once to 16 bits. The multiplication is exact in double. The addition is
-// rounded to odd, so the second rounding, to 16 bits, is right.
+// rounded to odd, so that the later rounding to 16 bits is correct.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z),
@@ -418,8 +419,8 @@ void add_half(Table& t, const std::string& type) {
 }
 #undef HALVES
 
-// Converts two numbers. Operand a, or the upper half of a single operand, becomes the upper byte or
-// half of the result.
+// Conversions of two numbers at once. Operand a, or the upper part of a single operand, gives the
+// upper byte or half of the result.
 template <const Fp8& kFormat>
 uint64_t fp8_pair(double upper, double lower) {
   return to_fp8(kFormat, upper) << 8 | to_fp8(kFormat, lower);

@@ -11,9 +11,9 @@ namespace ligerdsl::test::ptx {
 
 class Warp;
 
-// An mbarrier. Its phase ends when no arrival and no byte is missing. Phases are counted from the
-// first init, so after an inval and a second init, an earlier wait does not match. The Order from
-// other CTAs is stored separately, because a wait with .cta scope does not observe it.
+// An mbarrier. Its phase ends when no arrival and no byte is missing. An inval and a second init do
+// not reset the count of phases, so that no earlier wait covers a later copy. The Order from other
+// CTAs is stored separately, because a wait with .cta scope does not observe it.
 class Mbarrier {
  public:
   explicit Mbarrier(uint32_t agent) : agent_(agent) {}

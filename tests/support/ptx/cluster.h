@@ -25,7 +25,7 @@ struct Machine {
 
   bool chance(unsigned one_in) { return random() % one_in == 0; }
   void wake(std::vector<Warp*>& waiting);  // wakes the warps that waited at a barrier
-  void signal(Mbarrier& barrier);          // wakes the warps whose phase has ended
+  void signal(Mbarrier& barrier);          // wakes the warps that wait for it
 };
 
 struct Cluster;
@@ -45,13 +45,13 @@ struct Cta {
   std::map<std::pair<int, size_t>, std::array<uint64_t, 3>>
       products;      // key: warp group, index of its wgmma; value: descriptors, line
   size_t ended = 0;  // warps
-  Order last;        // what its warps had observed when they ended
+  Order last;        // order that its warps had observed when they ended
   Clock touched;     // accesses by other CTAs
 };
 
 struct Cluster {
   Cluster(Machine& machine, size_t ctas, size_t warps) : machine(machine), agents(ctas, warps) {}
-  void end() const;  // checks that no CTA was accessed after its end
+  void end() const;  // checks that no access may have come after a CTA's end
 
   Machine& machine;
   Agents agents;

@@ -68,8 +68,8 @@ TEST(PtxClusters, SpecialRegistersHaveClusterIds) {
     EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
 }
 
-// Threads 0 and 1 of each CTA send one word to each of the two CTAs. Each CTA waits for its words
-// on its own mbarrier. Successive rounds alternate between two slots and mbarriers.
+// Thread t of each CTA, for t = 0 and 1, sends two words to CTA t. Each CTA waits for its four
+// words on its own mbarrier. Successive rounds alternate between two slots and mbarriers.
 const std::string kExchange = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
@@ -120,7 +120,8 @@ TEST(PtxClusters, RemoteStoresCompleteOnRemoteMbarriers) {
   }
 }
 
-// A warp must wait for its own copies only. Remote stores in other clusters may complete later.
+// cp.async.wait_group completes only the warp's own copies. Remote stores in other clusters may
+// complete later.
 TEST(PtxClusters, WarpWaitsOnlyForItsOwnCopies) {
   const std::string copy = R"(
 	cp.async.ca.shared.global 	[%rd2+640], [%rd9], 4;

@@ -8,8 +8,8 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Thread 0 loads the CTA's inputs by one bulk copy. Each thread reads its input and adds a word
-// that the other warp has written.
+// Thread 0 loads the CTA's inputs by one bulk copy. Each thread then stores its input to its
+// output.
 const std::string kFetch = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	$fence
@@ -43,8 +43,8 @@ TEST(PtxCopies, BulkCopyCompletesOnAnMbarrier) {
   }
 }
 
-// A ring with one slot. Thread 0 loads the inputs of four CTAs, one after another, and the other
-// warp adds them.
+// A ring with one slot. Thread 0 loads the inputs of four CTAs, beginning with its own, one after
+// another. The other warp adds them.
 const std::string kRing = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+520], 32;
@@ -95,7 +95,7 @@ TEST(PtxCopies, RingIsRefilledAfterItsRelease) {
     const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"),
                                      {.ctas = 4, .seed = seed});
     EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos,
-              true);  // the inputs of CTAs 1 to 3
+              true);  // CTAs 1 to 3 read beyond the inputs
     const Result first = run_kernel(
         with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
         {.ctas = 4, .seed = seed});

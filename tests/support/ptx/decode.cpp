@@ -1,4 +1,5 @@
-// Decodes opcodes that compute, move or branch. decode_sync.cpp decodes synchronisation and copies.
+// Decodes opcodes that compute, access memory or branch. decode_sync.cpp decodes warp-wide
+// instructions, synchronisation and copies.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -126,7 +127,7 @@ void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   i.bytes = bytes_of(parts[3]);
 }
 
-// prmt with a constant selector: marks the operand as unused if no byte of it is selected.
+// For prmt with a constant selector, marks an operand as unused if none of its bytes is selected.
 void forget_unselected(Instruction& i) {
   const Operand& selector = i.operands[3];
   if (selector.kind != Operand::Kind::constant) return;

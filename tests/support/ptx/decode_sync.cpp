@@ -1,6 +1,6 @@
-// Table of the opcodes of synchronisation and asynchronous copies. A row has a pattern, the kind,
-// and the number of operands. Parts of an opcode, such as .relaxed, set the flags of the
-// instruction.
+// Table of the opcodes of warp-wide instructions, synchronisation and asynchronous copies. A row
+// has a pattern, the kind, and the number of operands. Parts of an opcode, such as .relaxed, set
+// the flags of the instruction.
 #include <map>
 #include <regex>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Tests the emulator: results with divergent lanes, and the faults that it must report.
+// Tests the emulator: results of instructions, and the faults that it must report.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,8 +52,8 @@ TEST(PtxEmulator, WarpsExchangeThroughSharedMemory) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
-// Loads four matrices of 8 x 8 numbers. Their 32 rows are contiguous, with 16 bytes each. In each
-// matrix, lane l gets the numbers 2 l and 2 l + 1.
+// Loads four matrices of 8 x 8 numbers. Their 32 rows are contiguous, with 16 bytes each. Without
+// transposition, lane l gets the numbers 2 l and 2 l + 1 of each matrix.
 std::string matrices(const std::string& transposed) {
   return with(R"(
 	shl.b32 	%r2, %r1, 16;
@@ -403,7 +403,7 @@ TEST(PtxEmulator, CtasTakeAtomicTickets) {
 }
 
 // Before griddepcontrol.wait, a launch may read memory that the earlier launch does not write.
-// After a barrier with the thread that waited, it may read all memory.
+// After a barrier with the thread that waited, it may access all memory.
 TEST(PtxEmulator, DependentLaunchReadsEarlyInputs) {
   const Result result = run_kernel(R"(
 	ld.global.b32 	%r2, [%rd9];

@@ -1,5 +1,5 @@
 // Tests wgmma: which registers and memory belong to the tensor cores, and when a warp may use them
-// again.
+// again. Also tests mma.sync.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -64,7 +64,8 @@ TEST(PtxGroup, AccumulatorWithScaleZeroNeedNotBeWritten) {
   for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
 }
 
-// Returns a kernel in which a warp multiplies operands whose registers all contain the same word.
+// Returns a kernel in which each warp executes one mma.sync. All registers of an operand contain
+// the same word.
 std::string product_of_words(const std::string& types, const std::string& left,
                              const std::string& right, const std::string& sum) {
   return with(with(with(with(R"(

@@ -1,5 +1,5 @@
 // Schedules a launch with several resident clusters. Draws a warp that can run, and runs it until
-// it waits. Asynchronous copies complete in between.
+// it waits, yields or ends. Asynchronous copies complete in between.
 #include "tests/support/ptx/machine.h"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ void Machine::wake(std::vector<Warp*>& waiting) {
   waiting.clear();
 }
 
-// Removes warps that have stopped waiting by themselves: try_wait may return false early.
+// First removes warps that no longer wait: lanes of one warp can wait for different mbarriers, and
+// the first of them wakes the whole warp.
 void Machine::signal(Mbarrier& barrier) {
   std::erase_if(barrier.waiting, [](const Warp* warp) { return !warp->parked(); });
   wake(barrier.waiting);

@@ -15,7 +15,7 @@ uint64_t word_at(const uint8_t* from) {
   return word;
 }
 
-// Copies words of a constant size, which is fast: the processor forwards a store to a later load of
+// Reads words of a constant size, which is fast: the processor forwards a store to a later load of
 // the same size.
 uint64_t value_at(const uint8_t* from, int bytes) {
   switch (bytes) {
@@ -95,8 +95,8 @@ Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// Returns the readers that a later write must follow: this one, and those earlier ones that are not
-// ordered before it.
+// Returns the readers that a later write must follow: the reader `now`, and those readers in `read`
+// that are not ordered before it.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   if (read == now) return now;
   if (last_.from == read && last_.reader == now) return last_.to;

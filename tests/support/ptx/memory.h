@@ -29,8 +29,8 @@ class GlobalMemory {
 };
 
 // Shared memory of one CTA. Bytes must be written before they are read. A barrier must order each
-// write before accesses by other agents, and each read before writes by other agents. Several warps
-// may write the same value to a byte.
+// write before accesses by other agents, and each read before writes by other agents. Only warps
+// that write the same value to a byte need no barrier.
 class SharedMemory {
  public:
   SharedMemory(int64_t bytes, const Agents& agents)

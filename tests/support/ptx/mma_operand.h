@@ -19,8 +19,9 @@ struct MmaOperand {
 
   int depth() const { return 32 / bytes; }  // elements along k of one instruction
   int each() const { return 4 / bytes; }    // elements per register
-  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and wgmma: position along k of element `i` of a
-  // lane's register, and its row of A or column of B. The register is in half 0 or 1 of k.
+  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and wgmma:
+  // - k: position along k of element `i` of a lane's register, which belongs to half 0 or 1 of k
+  // - row: row of A or column of B, within 8
   int k(int lane, int i, int half) const { return lane % 4 * each() + i + depth() / 2 * half; }
   static int row(int lane) { return lane / 4; }
   double at(uint64_t word, int i) const {

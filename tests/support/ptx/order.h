@@ -77,8 +77,8 @@ class Agents {
   bool writes_generic(uint32_t agent) const {
     return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
   }
-  // Returns those asynchronous copies and wgmmas in `seen` that have ended. Every later arrival
-  // passes them on, whatever its order and scope.
+  // Returns those asynchronous copies and wgmmas in `seen` that have ended. An arrival with .cta
+  // scope at another CTA's mbarrier passes on only these.
   Clock ended_in(const Clock& seen) const {
     Clock ended;
     for (size_t i = 0; i < others_.size(); ++i) {

@@ -110,7 +110,7 @@ struct Operand {
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // value in every lane
-  std::vector<Operand> parts;  // of a vector or a|b; of an address: base, then coordinates
+  std::vector<Operand> parts;  // elements of a vector or a|b; base, coordinates of an address
   int64_t offset = 0;          // bytes added to an address
   std::string name;            // label or parameter
 };
@@ -137,7 +137,7 @@ struct Instruction {
   // - parity: the phase is given by its parity; test: test_wait, not try_wait
   // - expect: arrive with expect_tx; arrive: arrives and does not wait
   // - bulk: for bulk copies; adds: adds to the target
-  // - proxy, inits: fence.proxy or fence.mbarrier_init
+  // - proxy, inits, acquire: fence.proxy, fence.mbarrier_init or fence.acquire
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false,
        arrive = false, bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
@@ -155,7 +155,7 @@ struct Program {
 // Sets the kind and fields of an instruction from its opcode and operands. Throws
 // std::runtime_error on an unknown opcode.
 void decode(Instruction& instruction, const std::string& entry);
-// Decodes an instruction for synchronisation or copies. Returns false for others.
+// Decodes a warp-wide instruction, synchronisation or a copy. Returns false for other instructions.
 bool decode_sync(Instruction& instruction);
 
 // Throws std::runtime_error on text that it does not know.

@@ -1,5 +1,5 @@
-// The test driver's CUtensorMap: the tensor and the box of a TMA copy. The fake driver writes it,
-// and the emulator reads it.
+// The emulator's CUtensorMap: the tensor and the box of a TMA copy. The fake driver and the backend
+// `ptx` write it, and the emulator reads it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct alignas(64) TensorMap {
 };
 static_assert(sizeof(TensorMap) == sizeof(runtime::cuda::TensorMap));
 
-// Writes the map to `to`. Returns an error where a real driver does.
+// Writes the map to `to`. Returns an error if a real driver rejects the arguments, or if the
+// emulator does not support them.
 inline runtime::cuda::Result encode(runtime::cuda::TensorMap* to, int type, unsigned rank,
                                     void* address, const uint64_t* sizes, const uint64_t* strides,
                                     const unsigned* box, const unsigned* steps, int interleave,

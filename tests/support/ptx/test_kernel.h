@@ -11,8 +11,9 @@ namespace ligerdsl::test::ptx {
 inline constexpr size_t kThreads = 64;
 
 // Returns a kernel with this body. When the body starts, the registers of a thread are:
-// - %r1: number of the thread in the CTA; %p9: true in thread 0
-// - %rd1, %rd9: addresses of its output and input; the input is its number in the grid + 1000
+// - %r1, %r10: number of the thread in the CTA and in the grid; %p9: true in thread 0
+// - %r9: number of the CTA; %rd4: byte offset of the thread's word
+// - %rd1, %rd9: addresses of its output and input; the input is %r10 + 1000
 // - %rd8, %rd3: addresses of the first input and of the first output
 // - %rd2, %rd5: shared-memory addresses of its word and of the first word
 // The tensor map k_param_2 describes the inputs of CTA 0 as eight rows of sixteen 16-bit numbers.

@@ -8,7 +8,7 @@ namespace ligerdsl::test::ptx {
 namespace {
 
 constexpr size_t kEnded = std::numeric_limits<size_t>::max();
-constexpr int64_t kStepLimit = 50'000'000;  // most instructions of a warp before it waits
+constexpr int64_t kStepLimit = 50'000'000;  // most instructions of a warp between two waits
 
 // Returns true if a lane waits at this instruction until the other lanes of the warp reach it, end
 // or wait.
@@ -103,8 +103,8 @@ void Warp::fail(const Instruction& i, const char* what) const {
 }
 
 // Returns the lanes with the lowest program counter. A lane at a warp-wide instruction lets lanes
-// at other instructions run first. Returns no lanes if all lanes wait for an mbarrier or have
-// ended.
+// at other instructions run first. Returns the counter kEnded if all lanes have ended, and no lanes
+// if all remaining lanes wait for an mbarrier.
 Warp::Group Warp::next() const {
   if (uniform_) return {pc_, pc_ == kEnded ? kAllLanes : kAllLanes & ~parked_};
   const auto& instructions = machine_.program.instructions;

@@ -27,7 +27,8 @@ class Warp {
   // Runs instructions until the warp yields, waits or ends.
   Stop run();
   Cta& cta() { return cta_; }
-  // Returns true if the warp was waiting. Called after an event that may end the wait.
+  // Lets all lanes continue after an event that may end their wait. Returns true if the warp had
+  // stopped to wait.
   bool resume();
   bool waits() const { return stopped_; }
   bool parked() const { return parked_ != 0; }
@@ -104,11 +105,11 @@ class Warp {
   Stop mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes);
   void map_rank(const Instruction& i, uint32_t lanes);
 
-  // Copy groups, of cp.async or of bulk stores.
+  // Groups of cp.async, of bulk stores or of wgmma.
   struct Groups {
     uint32_t agent = 0;
     uint64_t committed = 0, waited = 0;
-    bool open = false;  // true if there are copies since the last commit
+    bool open = false;  // true if there are copies or wgmmas since the last commit
   };
   Epoch open_group(Groups& groups, const char* what, Agents::Proxy proxy = Agents::Proxy::async);
   void commit(Groups& groups);
@@ -142,7 +143,7 @@ class Warp {
   std::vector<uint64_t> pending_;  // by register: last wgmma group that owns it
   Order order_;
   Order released_,
-      relaxed_;  // fenced, for relaxed arrivals; seen by relaxed waits, for the next fence
+      relaxed_;  // at the last fence, for relaxed arrivals; of relaxed waits, for fence.acquire
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;

@@ -13,7 +13,7 @@ Epoch Warp::open_group(Groups& groups, const char* what, Agents::Proxy proxy) {
 }
 
 void Warp::commit(Groups& groups) {
-  if (groups.open) ++groups.committed;  // an empty group counts as complete
+  if (groups.open) ++groups.committed;  // an empty group is not counted
   groups.open = false;
 }
 
@@ -97,7 +97,7 @@ struct BoxSize {
 };
 
 // Calls `unit` for every 16-byte unit of the box. Arguments: the unit's offset in the box before
-// the swizzle, its address in the tensor, and how many of its bytes are inside the tensor.
+// the swizzle, its address in the tensor, and the number of its bytes inside the tensor.
 template <class Unit>
 void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
   if (map.rank != static_cast<int>(places.size()))
@@ -250,8 +250,9 @@ void Warp::remote_store(const Instruction& i, uint32_t lanes) {
   tick();
 }
 
-// At the end of a warp, no copy may be in flight. At the end of its last warp, checks the state of
-// the CTA.
+// Checks that the warp has waited for its copies and wgmmas, and that no other warp waits for it at
+// a CTA barrier. For the CTA's last warp, also checks that the CTA has waited for the copies on its
+// mbarriers.
 void Warp::finish() {
   const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
   for (const Groups& groups : {copies_, stores_, products_}) {

@@ -10,7 +10,7 @@ namespace ligerdsl::test::ptx {
 namespace {
 
 constexpr int kRows = 16, kMostDepth = 32,
-              kGroupWarps = 4;  // rows per warp, most elements along k, warps
+              kGroupWarps = 4;  // rows per warp, most elements along k, warps per group
 constexpr uint64_t kUnit = 16;  // bytes
 
 // PTX ISA, "Matrix Descriptor". A row of shared memory has one index along m or n, or along k if
@@ -41,8 +41,8 @@ class Descriptor {
   }
   // Returns the shared-memory address of the element with index `at` along m or n and index `k`.
   uint64_t address(uint64_t at, uint64_t k) const {
-    // A panel is as wide as the swizzle. `stride` is the distance in bytes between groups of eight
-    // rows of a panel, `leading` that between panels.
+    // A panel is as wide as the swizzle. `stride_` is the distance in bytes between groups of eight
+    // rows of a panel, and `leading_` the distance between panels.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k,
                    width = panel_ / number_;
     if (!transposed_ && column >= width)

@@ -48,8 +48,9 @@ void Warp::multiply(const Instruction& i) {
   }
 }
 
-// PTX ISA, ldmatrix: lanes 8 j to 8 j + 7 contain the addresses of the eight rows of matrix j. Each
-// lane gets two contiguous elements of row lane / 4 or, if transposed, of column lane / 4.
+// PTX ISA, ldmatrix: lanes 8 j to 8 j + 7 contain the addresses of the eight rows of matrix j. From
+// each matrix, a lane gets two contiguous elements of row lane / 4 or, if transposed, of column
+// lane / 4.
 void Warp::load_matrix(const Instruction& i) {
   constexpr int kSide = 8, kBytes = 2;
   const auto& to = i.operands[0].parts;

@@ -27,7 +27,7 @@ extern "C" {
 typedef struct ligerdsl_author_argument {
   size_t struct_size; /* equal in all elements of an array */
   const char* name;
-  int32_t rank; /* number of dimensions of a view; 0: a scalar */
+  int32_t rank; /* number of dimensions of a view; 0: a scalar, or a pointer without a size */
   const int64_t* dims;
   const int64_t* strides;
   double number;      /* value of a scalar */

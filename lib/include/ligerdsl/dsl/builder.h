@@ -54,9 +54,9 @@ class KernelBuilder {
   //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use
   //                 it, and it shares no memory with another argument.
   //   programs      i32; number of programs, 0 or more.
-  // In `body`, program_id(0) and num_programs(0) count programs, not CTAs. Programs start in the
-  // order of their ids, and the results are those of a plain grid. Launch the kernel with the
-  // number of programs as its grid; a GPU then starts only the CTAs that it can run at a time.
+  // In `body`, program_id(0) and num_programs(0) count programs, not CTAs. Programs start roughly
+  // in the order of their ids, and the results are those of a plain grid. Launch the kernel with
+  // the number of programs as its grid; a GPU then starts only the CTAs that it can run at a time.
   template <std::invocable Body>
   void dynamic_persistent(Body body, Loc loc = Here::current()) {
     record_dynamic_persistent([&] { body(); }, loc);

@@ -10,7 +10,8 @@
 
 namespace ligerdsl {
 
-// Execution options of a loop. They never change a result. 0 lets the compiler decide.
+// Execution options of a loop. They never change a result, except that `tensor_copies` may round
+// ties of tf32 operands differently (dot.h). 0 lets the compiler decide.
 struct LoopOptions {
   int num_stages = 0;  // stages of the pipeline that starts the loop's loads early
   int unroll =

@@ -6,10 +6,10 @@
 //   auto [acc] = k.for_range(0, cdiv(depth, 32), 1, carry(k.zeros({64, 64}, f32)), step);
 //
 // A GPU multiplies 16-bit, fp8, i8 and tf32 operands with tensor cores (wgmma, mma.sync). These
-// require m to be a multiple of 16, n of 8, and k of 32 bytes. Otherwise each thread multiplies its
-// part of a row and a column, and a remark gives the reason. A CPU uses vectors of f32, or of i32
-// for i8 operands. docs/reference/dsl-matmul.md lists the operands that the fastest instructions
-// accept.
+// require m to be a multiple of 16, n of 8, and k of 16 (16-bit, fp8), 32 (i8) or 8 (tf32).
+// Otherwise each thread multiplies its rows and columns, and a remark gives the reason. A CPU uses
+// vectors of f32, or of i32 for i8 operands. docs/reference/dsl-matmul.md lists the operands that
+// the fastest instructions accept.
 #ifndef LIGERDSL_DSL_DOT_H_
 #define LIGERDSL_DSL_DOT_H_
 
@@ -29,7 +29,7 @@ struct DotOptions {
 //   * f16, bf16, f32, or fp8 (a and b may have different formats): the accumulator is f32.
 //   * i8: the accumulator is i32, exact, and wraps.
 //
-// Multiplications of 16-bit and 8-bit operands are exact. Their results are accumulated in f32,
+// Multiplications of 16-bit and fp8 operands are exact. Their results are accumulated in f32,
 // except that wgmma keeps about 14 bits for fp8. The order of accumulation depends only on the
 // target and the Launch.
 //

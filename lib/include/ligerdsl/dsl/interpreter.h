@@ -86,6 +86,8 @@ struct Options {
 //  - an access outside the arguments' memory
 //  - a broken assume
 //  - an integer division by zero
+//  - a shift by a negative number of bits, or by the width of the type or more
+//  - a loop counter that overflows
 //  - a block of a resident row that changes between its loads
 void run(const std::string& program, const Arguments& arguments, Grid grid,
          const Options& options = {});

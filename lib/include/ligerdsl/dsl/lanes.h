@@ -20,8 +20,8 @@ namespace ligerdsl {
 
 // Each CTA of a cluster has an equal segment of the block. Element ((f * lanes) + lane) * run + r
 // of the segment is element (f, r) of lane `lane`. On a GPU a lane is a thread. A run is one vector
-// of the thread, or one element if blocks are not aligned. On a CPU a lane is a lane of a vector
-// register, and a run is one element.
+// of the thread, or one element if blocks are not aligned. On a CPU a lane is an element of a
+// vector register, and a run is one element.
 struct BlockLanes {
   int64_t fold = 1;   // runs per lane in a block
   int64_t lanes = 1;  // lanes per CTA
@@ -58,7 +58,7 @@ struct BlockLanes {
 // Returns the lanes for blocks of `type`, in programs with num_ctas CTAs of num_warps warps each.
 // Set `aligned` if blocks begin at 16-byte boundaries: rows are aligned and blocks divide them, or
 // loads use View::alignment_offset. Use blocks that are a multiple of num_ctas * num_warps * 32
-// vectors. For other blocks the result has more lanes than the program has threads.
+// vectors. For other blocks the number of lanes may differ from the number of threads.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps,
                        int num_ctas = 1, bool aligned = true);
 

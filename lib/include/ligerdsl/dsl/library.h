@@ -9,12 +9,13 @@
 
 namespace ligerdsl {
 
-// Returns ceil(a / b) for non-negative integers.
+// Returns ceil(a / b) for integers a >= 0 and b > 0.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Row and column (i32) of the matrix tile that a program of a one-dimensional grid computes.
-// Programs cover `group` rows of tiles, column by column, so that concurrent programs read the same
-// operands from L2. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
+// Row and column of the matrix tile that a program of a one-dimensional grid computes: i32, or i64
+// for the row if `program` is i64. Programs cover `group` rows of tiles, column by column, so that
+// concurrent programs read the same operands from L2. The matrix has tile_rows by tile_columns
+// tiles. A group has fewer than 2^31 tiles, and so has the matrix unless `program` is i64.
 struct TilePlace {
   Scalar row, column;
 };

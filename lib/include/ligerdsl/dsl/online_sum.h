@@ -1,7 +1,7 @@
 // Online log-sum-exp: the pair (maximum, sum of exponentials) of a row that is read in blocks. It
 // uses base 2, so that an exponential is one fma and one exp2:
 //
-//   an element x stands for 2^(c x), with c = scale_log2
+//   an element x represents 2^(c x), with c = scale_log2
 //   (m, s): m is the largest c x, and s the sum of 2^(fma(x, c, -m))
 //
 // The fma rounds once, so subtracting the rounded maximum costs no accuracy even if c x is in the
@@ -37,7 +37,7 @@ struct OnlineOptions {
 struct OnlineSum {
   Scalar m, s;  // f32
 };
-// Returns the combined state of two parts. The union of two empty parts is (-infinity, 0).
+// Returns the combined state of two parts. Two empty parts give (-infinity, 0).
 OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Here::current());
 // Adds the elements of an f32 tile. Computes the tile's maximum, then one sum.
 OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions& options = {},

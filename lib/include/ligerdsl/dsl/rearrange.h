@@ -37,9 +37,9 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc = Here::current());
 // Returns a0, b0, a1, b1, ... along the last dimension, which doubles.
 Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
 
-// Sorts the elements, other than fp8, along the axis, the smallest first. The size of the axis is a
-// power of two. -0 is less than 0, and a NaN is larger than every number. A NaN may become another
-// NaN.
+// Sorts the elements along the axis: the smallest first, or the largest first with `descending`.
+// Accepts all types except fp8. The size of the axis is a power of two. -0 is less than 0, and a
+// NaN is larger than every number. A NaN may become another NaN.
 Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
 // Sorted elements, and their original indices (i32) along the axis.

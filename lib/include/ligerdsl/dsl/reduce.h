@@ -3,9 +3,9 @@
 //
 //   Scalar total = sum(x);
 //   Tile   rows  = reduce_max(x, 1);
+//
 //   // Several values at once, with the author's combiner. It computes on scalars, and is
 //   // associative and commutative up to rounding.
-//
 //   auto [m, s] = reduce({m_tile, s_tile}, [](Scalar m0, Scalar s0, Scalar m1, Scalar s1) {
 //     Scalar m = max(m0, m1);
 //     return carry(m, s0 * exp(m0 - m) + s1 * exp(m1 - m));

@@ -52,10 +52,10 @@ class Size {
   friend Size operator*(const Size& a, const Size& b) { return {Kind::multiply, a, b}; }
   friend Size ceil_div(const Size& a, const Size& b) {
     return {Kind::ceil_div, a, b};
-  }  // throws for b < 1
+  }  // throws for a number b < 1; at() returns INT64_MAX if an expression b is less than 1
   friend Size operator%(const Size& a, const Size& b) {
     return {Kind::remainder, a, b};
-  }  // throws for b < 1
+  }  // b < 1: like ceil_div
   friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
   friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
   // Returns `size` if a >= b, else 0.

@@ -176,8 +176,8 @@ class Partition {
              Loc loc = Here::current()) const;
   // Adds the value to memory like a load, an addition and a store, and rounds to the memory's
   // dtype. The addition is not atomic: no other program may access the memory meanwhile. On sm_90
-  // and later, the memory system adds f32 tiles, so the program neither loads the old value nor
-  // waits for it. Subnormal operands and results are then 0.
+  // and later, the memory system adds f32 tiles without an alignment offset, so the program neither
+  // loads the old value nor waits for it. Subnormal operands and results are then 0.
   void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
            Loc loc = Here::current()) const;
   // Returns an i1 tile: true for elements of the loaded tile that are inside the view. Pass the

@@ -130,7 +130,7 @@ def _kept(layer, plan, x, piece):
 
 
 def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
-    """Runs the layer's forward, as one node if __call__ asks for it."""
+    """Runs the layer's forward, as one node if __call__ requests it."""
     if not ligerdsl_layer:
         return type(self).forward(self, hidden_states, *args, **kwargs)
     kwargs.update((name, None) for name in CACHE if name in kwargs)

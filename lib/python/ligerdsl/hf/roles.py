@@ -48,7 +48,7 @@ def new_instance(kind, role):
 def _reduce(self, protocol):
     made = type(self)
     reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
-    # a class that another library derived from ours; the other library handles copies
+    # another library derived this class from ours and handles copies itself
     if "_ligerdsl_made" not in vars(made):
         return reduced
     return (new_instance, made._ligerdsl_made, *reduced[2:])

@@ -68,7 +68,7 @@ def chosen():
 
 
 def _bind_past_the_choice(module):
-    """Replaces a Function that the module imports directly, ignoring LIGER_KERNEL_IMPL."""
+    """Replaces a Function that the module imports directly, which skips LIGER_KERNEL_IMPL."""
     from . import ops
     if chosen():
         module.LigerVocabParallelCEFunction = ops.LigerVocabParallelCEFunction

@@ -1,4 +1,4 @@
-"""Contiguous copies of tensors whose strides the kernels do not support; torch copies likewise.
+"""Contiguous copies of tensors whose strides the kernels do not support, as torch makes them.
 
 Copies are counted, and each operation warns once. The library's error names the refused tensor, so
 calls without copies have no extra cost."""

@@ -55,7 +55,7 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   }
 }
 
-// Rows of x and of the weight are unaligned. On a GPU the library's matmuls read copies of the
+// Rows of x and of the weight are unaligned. On a GPU libligerdsl's matmuls read copies of the
 // whole weight or, under a limit, of its blocks. Copies have zeros in ignored rows.
 TEST_P(FusedLinearCrossEntropy, UnalignedRows) {
   const int64_t n = 70, h = 51, v = 400, copy_stride = 64;

@@ -1,5 +1,6 @@
 // Helpers for calls to operations with matmuls through the C ABI. Such a call runs kernels and
-// matmuls of another library, so a test needs a context. The backend only selects its device.
+// matmuls, perhaps of another library, so a test needs a context. The backend only selects its
+// device.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ Tensor operand(int64_t rows, int64_t cols, const Layout& layout, uint64_t seed) 
 
 enum class Form { one_call, plan, plan_with_copies };
 
-size_t bytes_requested = 0;  // bytes of workspace of the last one-call form
+size_t bytes_requested = 0;  // bytes of workspace of the last call in one-call form
 
 // Returns a context that sets bytes_requested.
 ligerdsl_context_t recording_context() {
