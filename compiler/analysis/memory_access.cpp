@@ -145,7 +145,7 @@ bool isUniform(Value value) {
          matchPattern(value, m_Constant(&constant));
 }
 
-// Returns true if all elements of an integer or pointer tile differ, as in base + arange.
+// Returns true if all elements of an integer or pointer tile provably differ, as in base + arange.
 bool isInjective(Value value) {
   Operation* op = value.getDefiningOp();
   if (!op) return false;

@@ -10,8 +10,8 @@ namespace ligerdsl::compiler {
 
 /// Builds a module with one `func.func @<program.name>` (attribute tile.kernel) from a parsed
 /// program. Facts of the options become view types (exact sizes, divisors, alignment) and argument
-/// attributes. Locations are lines of the author's source. Throws std::runtime_error for an op that
-/// the importer does not handle.
+/// attributes. Locations are lines of the author's source. Throws CompileError for an op that the
+/// importer does not handle.
 mlir::OwningOpRef<mlir::ModuleOp> importProgram(const program::Program& program,
                                                 const program::CompileOptions& options,
                                                 mlir::MLIRContext& context);

@@ -1,4 +1,5 @@
 // Imports creation, shape, memory, reduction and hint ops.
+#include "compiler/compile.h"
 #include "compiler/dialect/slice_step.h"
 #include "compiler/import/importer.h"
 #include "mlir/IR/Matchers.h"
@@ -317,8 +318,9 @@ void Importer::hint(const program::Op& op, Location loc) {
 }
 
 Value Importer::unknown(const program::Op& op) {
-  throw std::runtime_error("internal error: the importer has no case for operation " +
-                           std::to_string(static_cast<int>(op.code)));
+  throw CompileError("internal error: the importer has no case for operation " +
+                         std::to_string(static_cast<int>(op.code)),
+                     /*internal=*/true);
 }
 
 void Importer::importOp(const program::Op& op) {

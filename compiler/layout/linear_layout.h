@@ -181,7 +181,7 @@ class LinearLayout {
   // CTA bit is among the highest bits of a dimension, or replicates.
   std::optional<LinearLayout> partOfCta() const;
   // Returns the layout after a row-major reshape. Returns nothing if the new map would not be
-  // linear, which only odd factors can cause: {2, 3} -> {6} steps by 3 per row, which no basis
+  // linear, which only odd sizes can cause: {2, 3} -> {6} steps by 3 per row, which no basis
   // vector can express.
   std::optional<LinearLayout> reshape(const Shape& shape) const;
 

@@ -4,7 +4,7 @@
 // Rules for a row that two loops read:
 //   Rule M: Exactly two loops of one block load blocks of the row; loads elsewhere stay unchanged.
 //           Both loops run from 0 to the same constant n, the number of positions. The first loop
-//           loads block f(i), the second one block g(i), with g(i) = f(n - 1 - i). The two index
+//           loads block f(i), and the second loads block g(i) = f(n - 1 - i). The two index
 //           computations are identical op by op, if n - 1 - j in the second loop replaces i in the
 //           first. No loop encloses the two loops except the loop over a CTA's programs, so the
 //           ring is set up once.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "program/op_info.h"
 
@@ -267,9 +268,11 @@ Value evaluate_cast(const Value& value, const Type& from, const Type& to) {
   if (value.is_uniform() && is_float(to.dtype)) return real_value(static_cast<double>(value.base));
   if (value.kind == Kind::real && is_float(to.dtype)) return value;
   if (value.kind == Kind::real && to.shape.empty() && is_integer(to.dtype) &&
-      std::abs(value.real) < 9e18)
-    return integer_value(to.dtype == DType::i1 ? value.real != 0
-                                               : wrap(to.dtype, static_cast<int64_t>(value.real)));
+      std::abs(value.real) < 9e18) {
+    if (to.dtype == DType::i1) return integer_value(value.real != 0);
+    const double limit = std::ldexp(1.0, static_cast<int>(8 * size_of(to.dtype)) - 1);
+    return integer_value(static_cast<int64_t>(std::clamp(value.real, -limit, limit - 1)));
+  }
   return {};
 }
 

@@ -306,10 +306,11 @@ class Preparation {
         step.lanes += each.lanes, step.functions += each.functions;
       }
     }
-    const double elements = elements_of(type(op.operands[0]));
+    const double steps =
+        elements_of(type(op.operands[0])) * (op.code == OpCode::scan ? kScanSteps : 1);
     block->reductions += 1;
-    block->cost.lanes += elements * step.lanes * (op.code == OpCode::scan ? kScanSteps : 1);
-    block->cost.functions += elements * step.functions;
+    block->cost.lanes += steps * step.lanes;
+    block->cost.functions += steps * step.functions;
   }
   int dot(const Op& op, bool in_loop) {
     const Type &a = type(op.operands[0]), &b = type(op.operands[1]);

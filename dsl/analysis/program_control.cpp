@@ -167,6 +167,7 @@ void ProgramRun::while_loop(const PreparedOp& prepared) {
       continue;
     }
     add(assumptions_.iterations, one);
+    (*row_)[kIterations] += prepared.loads * assumptions_.iterations;
     (*row_)[kWaits] += prepared.loads * assumptions_.iterations;
     break;
   }

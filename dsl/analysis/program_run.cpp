@@ -196,13 +196,16 @@ void ProgramRun::memory(const PreparedOp& prepared) {
 void ProgramRun::slice(const Op& op) {
   ViewValue view = views_[op.operands[0]];
   const auto axis = static_cast<size_t>(op.integer(AttrKey::axis));
+  const int64_t step = op.integer(AttrKey::step, 1);
   const Value &begin = values_[op.operands[1]], &end = values_[op.operands[2]];
   if (axis < kMaxRank) {
     view.known[axis] = view.known[axis] && begin.is_integer() && end.is_integer();
     if (view.known[axis]) {
       const int64_t from = std::clamp<int64_t>(begin.base, 0, view.dims[axis]);
-      view.dims[axis] = std::clamp<int64_t>(end.base, from, view.dims[axis]) - from;
+      const int64_t size = std::clamp<int64_t>(end.base, from, view.dims[axis]) - from;
+      view.dims[axis] = (size + step - 1) / step;
     }
+    view.strides[axis] *= step;
   }
   views_[op.results[0]] = view;
   values_[op.results[0]] = {};

@@ -91,7 +91,7 @@ static int train(const char* path, int64_t steps, double most) {
   free(ids);
   free(text);
   if (!(mean <= most)) {
-    fprintf(stderr, "gpt2: the mean of the last ten losses is %.3f, expected %.3f or less\n", mean,
+    fprintf(stderr, "gpt2: the running mean of the losses is %.3f, expected %.3f or less\n", mean,
             most);
     return 1;
   }

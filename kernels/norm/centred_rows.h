@@ -85,7 +85,7 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
 // Rows that a program of the forward pass normalises, whole or in blocks that are read twice.
 //
 // `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
-// looped (rows in blocks) and type. `Input` has the members of NormInput (norm_rows.h) used here.
+// looped (rows in blocks) and type. Input has the members of NormInput (norm_rows.h) used here.
 template <class Meta, class Input>
 class CentredRows {
  public:

@@ -226,9 +226,9 @@ constexpr int kRegisters = 128;         // registers per thread
 constexpr int64_t kVectors = 2;         // vectors of x, and of d_y, per thread
 constexpr int64_t kMostVectors = 4;     // vectors of x, and of d_y, per thread for large groups
 constexpr int64_t kLatePositions = 64;  // channels with fewer positions use late_sums
-constexpr int64_t kFewOnCpu = 16384;    // most elements of a group that stay in a core's caches
+constexpr int64_t kFewOnCpu = 16384;    // larger groups do not stay in a core's caches
 constexpr int64_t kMostOnCpu =
-    int64_t{1} << 19;  // most elements of a group that a program holds if there are many groups
+    int64_t{1} << 19;  // if there are many groups, a program holds a group of up to this size
 
 // The part of a tile that one group occupies.
 struct GroupTile {

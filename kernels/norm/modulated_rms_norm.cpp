@@ -55,9 +55,6 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   const Tile zeros = k.zeros({1, m.block}, f32);
 
   // Sums over the rows of a part, [1, block]. An unwanted sum stays 0.
-  struct Sums {
-    Tile products, d_y, scaled;
-  };
   const auto of_part = [&](const Scalar& part) {
     const Scalar modulation = part / parts, begin = modulation * rows_each;
     const Tile scaled = scale.load(modulation, column) + 1.0f;

@@ -245,7 +245,7 @@ class TileOfRows {
  private:
   Partition tiles(const View& v) const { return v.partition({m_.rows, m_.block / m_.pieces}); }
 
-  // Returns the largest element of each run, over all pieces.
+  // Returns the largest element of each run, or column if a piece is one run, over all pieces.
   Tile largest_of_runs() const {
     Tile most = pieces_[0];
     for (size_t i = 1; i < pieces_.size(); ++i) most = max(most, pieces_[i]);

@@ -154,8 +154,8 @@ TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
   }
 }
 
-// Applies ReLU in place to five columns of rows of seven. The backward adds to the old values of
-// d_x.
+// Applies ReLU in place to five columns of rows of seven. The gradient of squared ReLU is added to
+// the old values of d_x.
 TEST_F(Execute, ActivationsAcceptSlicesAndAddGradients) {
   constexpr int64_t kRows = 3, kF = 5, kStride = 7;
   Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}),

@@ -42,7 +42,8 @@ Cases cases_of(FieldType type, const Range& range) {
   return cases;
 }
 
-// Expects a message that names the field, the expected range and the readable value.
+// Expects a message that names the field, the expected range and the given value `got`. No bound
+// prints as inf, and no number has 20 digits.
 void expect_report(ligerdsl_status_t status, const std::string& name, const std::string& got) {
   const std::string text = ligerdsl_last_error();
   EXPECT_STREQ(ligerdsl_status_name(status), "INVALID_ARGUMENT") << text;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "ligerdsl/dsl.h"
 #include "tests/dsl/sample.h"
 
@@ -351,6 +353,65 @@ TEST(CountWork, Functions) {
   const Work work =
       analysis::count_work(k.finish(), Slots().view({512}).view({512}).data(), {4, 1, 1});
   EXPECT_EQ(work.total.functions, 512);
+}
+
+// A scan takes three steps of its combiner per element.
+TEST(CountWork, FunctionsOfAScan) {
+  KernelBuilder k("scan");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+  const Tile in = x.partition({128}).load({0});
+  const auto [out] =
+      scan({in}, 0, [](Scalar a, Scalar b) { return carry(fast_exp2(a) + fast_exp2(b)); });
+  y.partition({128}).store({0}, out);
+  const Work work =
+      analysis::count_work(k.finish(), Slots().view({128}).view({128}).data(), {1, 1, 1});
+  EXPECT_EQ(work.total.functions, 3 * 128 * 2);
+}
+
+// Every third of 100 elements is read: 34 of them.
+TEST(CountWork, SliceWithAStep) {
+  KernelBuilder k("every_third");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+  y.partition({64}).store({0}, x.every(0, 3, 0).partition({64}).load({0}));
+  const Work work =
+      analysis::count_work(k.finish(), Slots().view({64}).view({100}).data(), {1, 1, 1});
+  EXPECT_EQ(work.traffic[1].loaded, 34 * 4);
+  EXPECT_FALSE(work.unknown.any());
+}
+
+TEST(CountWork, WhileLoopOfUnknownLength) {
+  KernelBuilder k("list");
+  View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn}), counts = k.view("n", i32, {dyn});
+  const Scalar row = k.program_id(0), count = counts.load({row});
+  auto [b, sums] = k.while_(
+      carry(k.constant(0, i32), k.zeros({32}, f32)), [&](Scalar b, Tile) { return b < count; },
+      [&](Scalar b, Tile sums) { return carry(b + 1, sums + x.partition({32}).load({b})); });
+  y.store({row}, sum(sums));
+  const program::Program program = k.finish();
+  Slots slots;
+  slots.view({8}).view({1 << 20}).view({8});
+  for (double iterations : {1, 10}) {
+    const Work work =
+        analysis::count_work(program, slots.data(), {8, 1, 1}, 1, {.iterations = iterations});
+    EXPECT_EQ(work.total.iterations, 8 * iterations);
+    EXPECT_EQ(work.total.waits, 8 * (iterations + 1));
+  }
+}
+
+// A cast from f32 to i32 saturates, so 1e10 becomes 2^31 - 1, not a negative number.
+TEST(CountWork, CastThatSaturates) {
+  KernelBuilder k("saturating");
+  View y = k.view("y", f32, {dyn});
+  const Scalar large = k.scalar("large", f32).to(i32);
+  k.if_(
+      large > 0, [&] { y.partition({64}).store({0}, k.zeros({64}, f32)); }, [&] {});
+  const float number = 1e10f;
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  const Work work =
+      analysis::count_work(k.finish(), Slots().view({64}).number(bits).data(), {1, 1, 1});
+  EXPECT_EQ(work.written(), 64 * 4);
+  EXPECT_FALSE(work.unknown.any());
 }
 
 TEST(CountWork, EmptyGrid) {

@@ -1,8 +1,7 @@
 // Lowers a group of sinks to one loop nest:
 //
 //   for the dimensions except the lane dimension:
-//     full = number of lane-dimension elements inside all views, rounded down to whole steps;
-//            0 if another index is outside a view
+//     full = lane-dimension elements inside all views, in whole steps; 0 if outside a view
 //     even = n, rounded down to whole steps
 //     for j in [0, full) by copies * W:    `copies` unguarded bodies; copies = 1 without reductions
 //     for j in [full, even) by copies * W: `copies` guarded bodies

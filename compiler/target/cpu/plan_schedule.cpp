@@ -1,5 +1,5 @@
-// Groups the sinks of each block that share a loop nest. At most one group is pending, that is open
-// for more sinks. An op closes it if the op can neither join it nor run before it.
+// Groups the sinks of each block that share a loop nest. At most one group is open for
+// more sinks. An op closes it if the op can neither join it nor run before it.
 #include "compiler/analysis/effects.h"
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/plan.h"

@@ -1,8 +1,9 @@
 // Lowers atomics on global memory: one relaxed update at device scope per element.
 //
-// GPUs have instructions for integer maxima and for additions of f32, i32, i64, f16 (from sm_70)
-// and bf16 (from sm_90). LLVM expands other updates, for example an f32 maximum, to a
-// compare-and-swap loop. A floating-point maximum is NaN if either operand is, like the DSL's max.
+// GPUs have instructions for exchange, compare-and-swap, integer minimum and maximum, and addition
+// of f32, i32, i64, f16 (from sm_70) and bf16 (from sm_90). LLVM expands other updates, for example
+// an f32 maximum, to a loop of compare-and-swaps. A floating-point maximum is NaN if either operand
+// is, like the DSL's max.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -220,8 +220,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void check_ignored_rows(const Call& call, const LinearLayout& layout, int64_t rows,
                           Views v) const;
   void run_blocks_in_place(const Call& call, const LinearLayout& layout, const Views& views) const;
-  // Computes d_weight of a block of classes from the last chunk's exponentials, which are still in
-  // memory.
+  // Computes d_weight of a block of classes. Rows of the last chunk use their exponentials, which
+  // are still in memory. The gradients of earlier rows are computed again.
   void run_block_in_place(const Call& call, const LinearLayout& layout, int64_t block,
                           Views v) const;
   // Computes d_weight of the classes [first_column, first_column + columns).

@@ -26,9 +26,9 @@ void store(const Ptr& p, ScalarArg value, Loc loc = Here::current());
 void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
 // Relaxed atomic updates, visible to the whole device. They return the old values, or 0 where the
-// mask is false. atomic_add supports i32, i64, f16, bf16 and f32. atomic_max, atomic_min (NaN if
-// either is NaN) and atomic_xchg support i32, i64 and f32. The order of float additions differs
-// between runs, and so do the last bits of the sum.
+// mask is false. atomic_add supports i32, i64, f16, bf16 and f32. The others support i32, i64 and
+// f32; the maximum or minimum with a NaN is NaN. The order of float additions differs between runs,
+// and so do the last bits of the sum.
 #define LIGERDSL_DECLARE_ATOMIC(fn)                                                  \
   Tile fn(const PtrTile& p, TileArg value, Loc loc = Here::current());               \
   Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current()); \

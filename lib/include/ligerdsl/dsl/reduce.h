@@ -6,6 +6,7 @@
 //
 //   // Several values at once, with the author's combiner. It computes on scalars, and is
 //   // associative and commutative up to rounding.
+//
 //   auto [m, s] = reduce({m_tile, s_tile}, [](Scalar m0, Scalar s0, Scalar m1, Scalar s1) {
 //     Scalar m = max(m0, m1);
 //     return carry(m, s0 * exp(m0 - m) + s1 * exp(m1 - m));

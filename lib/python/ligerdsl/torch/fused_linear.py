@@ -223,7 +223,7 @@ class FusedLinearJSDFunction(Function):
         inputs = (x, weight, target_x, target_weight, labels)
         loss, d_x, d_weight = operations(*inputs).fused_linear_jsd(
             *inputs, **numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight))
-        # the loss is for first_order, because x is not saved
+        # first_order needs the loss, because x is not saved
         ctx.save_for_backward(weight, d_x, d_weight, loss)
         return loss
 

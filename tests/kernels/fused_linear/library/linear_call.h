@@ -1,6 +1,6 @@
-// Helpers for calls to operations with matmuls through the C ABI. Such a call runs kernels and
-// matmuls, perhaps of another library, so a test needs a context. The backend only selects its
-// device.
+// Helpers for calls to operations with matmuls through the C ABI. The matmuls may come from another
+// library (cuBLASLt or CBLAS), so a test needs a context. The test's backend selects the device of
+// the context.
 #pragma once
 
 #include <gtest/gtest.h>
